@@ -138,7 +138,8 @@ export async function buildDemo() {
   await step('building the demo', '', async () => {
     const usual = { root: inRoot('www'), logLevel: 'warn' };
     await build(usual);
-    await build({ ...usual, publicDir: false, build: { emptyOutDir: false, rolldownOptions: { input: inRoot('www', 'devices.html') } } });
+    const beside = ['peers.html', 'devices.html'].map((page) => inRoot('www', page));
+    await build({ ...usual, publicDir: false, build: { emptyOutDir: false, rolldownOptions: { input: beside } } });
   });
 }
 

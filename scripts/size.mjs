@@ -78,7 +78,8 @@ export async function sizeReport() {
   if (scripts.some((text) => text.includes(other))) throw new Stop(`the demo's scripts name ${other}.wasm, which a page for chat does not need`);
   const wasm = rows.filter(({ part }) => part === 'wasm');
   // A page downloads one build of the module: each has the whole budget.
-  const builds = wasm.filter(({ name }) => ![other, ...GRAMMAR.map(({ name }) => name)].some((beside) => name.includes(beside)));
+  // wllama is another engine, which the benchmark fetches for a comparison.
+  const builds = wasm.filter(({ name }) => ![other, 'wllama', ...GRAMMAR.map(({ name }) => name)].some((beside) => name.includes(beside)));
   if (builds.length !== BUILDS.length) throw new Stop(`the built demo has ${builds.length} wasm modules, expected ${BUILDS.length}`);
   for (const { name, gzip } of builds) {
     const rest = fetched(rows, { threads: name.includes('threads') });

@@ -121,6 +121,14 @@ for (const colorScheme of ['light', 'dark']) {
       await page.getByRole('link', { name: 'Try', exact: true }).click();
       await page.locator('.tokens li').first().waitFor();
       await look('try');
+      await page.getByRole('link', { name: 'Benchmark' }).click();
+      await page.locator('#benchmark:enabled').waitFor();
+      if (width === 1440) {
+        await page.locator('#benchmark').click();
+        await page.locator('#benchmark-results').waitFor({ timeout: 30_000 });
+        await page.locator('#benchmark:enabled').waitFor();
+      }
+      await look('benchmark');
       await page.getByRole('link', { name: 'Chat', exact: true }).click();
       if (width !== 360) continue;
       await page.getByRole('button', { name: 'Chats' }).click();

@@ -9,12 +9,13 @@ export const ANSWER = /appends an element to the back of a collection/;
 const dist = join(root, 'www/dist');
 
 /** A server and a browser, without a GPU unless asked for one. `open` opens a page of a new visitor; all is closed by `close`. */
-export async function startDemo({ files, behave, webgpu = false } = {}) {
+export async function startDemo({ files, behave, webgpu = false, isolated = false } = {}) {
   assert.ok(existsSync(join(dist, 'index.html')), 'build the demo first: node scripts/build.mjs demo');
   const server = await startServer({
     mounts: { '/': dist, '/fixtures/': join(root, 'tests/fixtures') },
     files,
     behave,
+    isolated,
   });
   const browser = await launch({ webgpu });
   const open = async (query = '', options = {}) => {

@@ -42,18 +42,20 @@ function load(options = {}) {
 
 const kept = () => page.evaluate(() => JSON.parse(localStorage.getItem('rlx.tunings')));
 
-/** The page that measures, of the built demo. What binds so little has one class of matrices: all take software GPUs minutes. */
+/** The demo's view that measures. What binds so little has one class of matrices: all take software GPUs minutes. */
 async function measuringPage() {
+  const model = '../tests/fixtures/rustdoc-2m/rustdoc-2m-q4_k_m.gguf';
   const opened = await openPage(browser, `${server.url}/pages/empty.html`, { permissions: ['clipboard-read', 'clipboard-write'] });
   await opened.page.addInitScript(() => {
-    if (!location.pathname.endsWith('/devices.html')) return;
+    if (location.hash !== '#benchmark') return;
     const { get } = Object.getOwnPropertyDescriptor(GPUDevice.prototype, 'limits');
     const few = { maxStorageBufferBindingSize: 5 << 20 };
     const limited = (limits) => new Proxy(limits, { get: (of, name) => few[name] ?? of[name] });
     Object.defineProperty(GPUDevice.prototype, 'limits', { get() { return limited(get.call(this)); } });
   });
   await opened.page.setViewportSize({ width: 360, height: 740 });
-  await opened.page.goto(`${server.url}/demo/devices.html`);
+  await opened.page.goto(`${server.url}/demo/?device=cpu&model=${model}#benchmark`);
+  await opened.page.locator('#measure').waitFor();
   return opened;
 }
 
@@ -61,18 +63,17 @@ test('the measuring page shows a report, and keeps the tuning for the origin, wh
   ({ page, context, logs } = await measuringPage());
   const wide = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(await wide() <= 0, `${await wide()} px too wide`);
-  await page.getByRole('button', { name: 'Measure' }).click();
-  await page.waitForFunction(() => !document.getElementById('results').hidden || !document.getElementById('error').hidden, undefined, { timeout: 200_000 });
-  assert.equal(await page.locator('#error-what').textContent(), '');
+  await page.locator('#measure').click();
+  await page.locator('#device-results, #device-error').waitFor({ timeout: 200_000 });
+  assert.equal(await page.locator('#device-error').count(), 0);
   assert.ok(await wide() <= 0, `with results ${await wide()} px too wide`);
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'results');
-  assert.equal(await page.locator('#progress').evaluate((bar) => bar.value), 1);
-  assert.match(await page.locator('#summary').textContent(), /^There is no GPU that this browser may use.* stored for this site\.$/);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'device-results');
+  assert.match(await page.locator('#device-summary').textContent(), /^There is no GPU that this browser may use.* stored for this site\.$/);
   assert.match(await page.locator('#device').textContent(), /GPU.*\(software: .*GB\/s/s);
   assert.equal(await page.locator('caption').count(), 2);
-  assert.equal(await page.locator('td', { hasText: '(taken)' }).count(), 2);
+  assert.equal(await page.locator('.chosen', { hasText: '(taken)' }).count(), 2);
 
-  const report = JSON.parse(await page.locator('#json').textContent());
+  const report = JSON.parse(await page.locator('#device-json').textContent());
   const recorded = json('tests/fixtures/devices/page.json'); // rlx-native's tests read it
   assert.deepEqual(Object.keys(report), Object.keys(recorded));
   const { date, system, target, copy_bytes_per_second: rate, tuning: text, choices, ...rest } = report;
@@ -87,15 +88,20 @@ test('the measuring page shows a report, and keeps the tuning for the origin, wh
   assert.ok(rate > 1e6, `${rate} bytes a second`);
   assert.deepEqual(Object.entries(choices).map(([name, tried]) => [name, Object.keys(tried).length]), [['short', 7], ['parts', 4]]);
   for (const ms of Object.values(choices).flatMap((tried) => Object.values(tried))) assert.ok(ms > 0);
-  await page.getByRole('button', { name: 'Copy' }).click();
-  await page.waitForFunction(() => document.getElementById('copied').textContent === 'Copied.');
+  await page.locator('.device .share summary').click();
+  await page.getByRole('button', { name: 'Copy the device’s report' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), report);
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
   assert.deepEqual(JSON.parse(readFileSync(await download.path(), 'utf8')), report);
   await screenshots(page, 'devices');
   assert.deepEqual(logs.filter((line) => /^(error|uncaught)/.test(line)), []);
 
+  // How fast memory is copied is asked alone, too, in a moment.
   await page.goto(`${server.url}/pages/empty.html`);
+  const copies = await page.evaluate(async () => (await import('/dist/index.js')).Engine.copyRate());
+  assert.equal(copies.adapter, adapter);
+  assert.ok(copies.bytesPerSecond > 1e6, `${copies.bytesPerSecond} bytes a second`);
   const [[key, found]] = Object.entries(await kept());
   assert.equal(found, text);
   assert.ok(key.startsWith(`${adapter}; `) && /; rlx \d+\.\d+\.\d+, kernels \d+$/.test(key), key);
@@ -117,7 +123,9 @@ test('a page whose WebGPU gives no adapter is told so', async () => {
   const error = await page.evaluate(async () => {
     const { Engine } = await import('/dist/index.js');
     const gpu = { requestAdapter: async () => null, wgslLanguageFeatures: new Set() };
-    return Engine.tune({ gpu }).then(() => null, ({ code, what }) => ({ code, what }));
+    const told = ({ code, what }) => ({ code, what });
+    return Promise.all([Engine.tune, Engine.copyRate].map((measure) => measure({ gpu }).then(() => null, told)));
   });
-  assert.deepEqual(error, { code: 'device_unavailable', what: 'WebGPU has no adapter for this machine' });
+  const none = { code: 'device_unavailable', what: 'WebGPU has no adapter for this machine' };
+  assert.deepEqual(error, [none, none]);
 });

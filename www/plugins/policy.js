@@ -1,4 +1,5 @@
-// The pages' Content-Security-Policy: a meta element in each, so that every static server has it.
+// The pages' Content-Security-Policy: a meta element in each, so that every static server has it. A page that needs
+// another one writes it itself.
 
 const POLICY = {
   'default-src': "'none'",
@@ -7,6 +8,8 @@ const POLICY = {
   'img-src': "'self' data: blob:",
   // Engines run in workers of the page's own files.
   'worker-src': "'self'",
+  // Another engine, which the benchmark may load, has a page with a policy of its own.
+  'frame-src': "'self'",
   'manifest-src': "'self'",
   // A model may be at any address that its user names, or on a server of the user's machine; the page itself asks no
   // other server for anything. `blob:` is a file that was chosen.
@@ -37,6 +40,7 @@ export function policy() {
     transformIndexHtml: {
       order: 'pre',
       handler: (html) => {
+        if (html.includes('http-equiv="Content-Security-Policy"')) return html; // a page with its own
         const content = Object.entries(directives).flatMap(([name, value]) => (value ? [`${name} ${value}`] : [])).join('; ');
         const charset = /<meta charset="utf-8" \/>/;
         if (!charset.test(html)) throw new Error('a page has no place for its policy: it begins with <meta charset="utf-8" />');

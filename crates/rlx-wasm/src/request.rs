@@ -127,6 +127,7 @@ pub(crate) fn request(json: &str, temperature: f32) -> Result<(Prompt, GenerateO
         max_tokens: v.get("max_tokens").and_then(Json::as_u64).map(|n| n as usize),
         params,
         stops,
+        ignore_stops: v.get("ignore_eos").and_then(Json::as_bool).unwrap_or(false),
         controls: v.get("controls").and_then(Json::as_bool).unwrap_or(false),
         logprobs: v.get("logprobs").and_then(Json::as_u64).map(|n| n as usize),
         blocks: BlockOptions {

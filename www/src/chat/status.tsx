@@ -1,6 +1,6 @@
 /** What the model runs on. */
 
-import { loaded, loading, recovering } from '../state/engine.js';
+import { away, loaded, loading, recovering } from '../state/engine.js';
 import { bytes } from '../ui/format.js';
 import { ViewLinks } from '../views.js';
 
@@ -11,13 +11,13 @@ export function Status() {
         {text()}
       </span>
       <ViewLinks />
-      <a href="./devices.html">Measure this device</a>
     </footer>
   );
 }
 
 function text(): string {
   if (recovering.value) return 'Loading again';
+  if (!loaded.value && away.value) return 'The model is put aside until the benchmark is done';
   if (!loaded.value) return loading.value ? 'Loading' : 'No model loaded';
   const info = loaded.value.engine.info();
   return [

@@ -48,6 +48,8 @@ export const loading = signal<Loading | undefined>(undefined);
 export const failure = signal<Failure | undefined>(undefined);
 /** A lost device is requested again: calls wait. */
 export const recovering = signal(false);
+/** The model is put aside while something else needs its memory. */
+export const away = signal(false);
 export const ready = computed(() => loaded.value !== undefined && !recovering.value);
 /** Where models run: `?device=webgpu` or `cpu` in the address. */
 export const device = (new URLSearchParams(globalThis.location?.search).get('device') ?? 'auto') as DeviceChoice;
@@ -148,6 +150,20 @@ export function cancel(): void {
   const before = previous;
   previous = undefined;
   if (before) void load(before);
+}
+
+/** Frees the model's memory while something else needs it, and loads the model again. */
+export async function aside(work: () => Promise<void>): Promise<void> {
+  const before = loaded.value;
+  before?.engine.dispose();
+  loaded.value = undefined;
+  away.value = true;
+  try {
+    await work();
+  } finally {
+    away.value = false;
+    if (before && !loaded.value && !loading.value) await load(before.source);
+  }
 }
 
 /** Loads a model whose device was lost, or whose module or worker stopped, on a new device; anew where that fails. */

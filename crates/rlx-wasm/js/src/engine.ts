@@ -12,7 +12,7 @@ import type { Models } from './models_types.js';
 import type { ChatMessage, Completions, TextCompletions } from './openai/types.js';
 import { checkOptions } from './options.js';
 import { serve } from './serve.js';
-import type { EngineInfo, EngineMemory, Estimate, EstimateOptions, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
+import type { CopyRate, CopyRateOptions, EngineInfo, EngineMemory, Estimate, EstimateOptions, LoadOptions, ReloadOptions, TokenizeOptions, Tuned, TuneOptions } from './types.js';
 
 const stored = async (): Promise<Models> => (await lazyHere.models()).models;
 
@@ -79,6 +79,18 @@ export class Engine {
   static async tune(options: TuneOptions = {}): Promise<Tuned> {
     const { tune } = await lazyHere.tuning();
     return tune(heard(options));
+  }
+
+  /**
+   * Measures how fast this GPU copies memory, which takes less than a second and up to 512 MB for that time. Decoding a
+   * token reads nearly every weight once, so that the rate divided by `info().weightBytes` is about the most tokens per
+   * second that a GPU can decode.
+   *
+   * Rejects with an `RlxError`: `device_unavailable`, `out_of_memory`, `device_lost`, `cancelled` (the signal).
+   */
+  static async copyRate(options: CopyRateOptions = {}): Promise<CopyRate> {
+    const { measureCopies } = await lazyHere.tuning();
+    return measureCopies(options);
   }
 
   /**

@@ -1,5 +1,6 @@
 /** What a report of a device has beside the tuning: the rate of its copies, and the forms of products on layers of models. */
 
+import { RlxError } from './error.js';
 import { platform } from './platform.js';
 import { headerOf } from './report_models.js';
 import type { ReportModel } from './report_models.js';
@@ -33,7 +34,7 @@ export async function copyRate(device: GPUDevice): Promise<number> {
   const buffers = [0, 1].map(() => device.createBuffer({ size, usage: STORAGE, label: 'copied' }));
   try {
     const full = await device.popErrorScope();
-    if (full) throw new Error(`there is no room for two buffers of ${size} bytes`);
+    if (full) throw new RlxError('out_of_memory', `the GPU has no room for two buffers of ${size} bytes`);
     const module = device.createShaderModule({ code: COPY });
     const pipeline = await device.createComputePipelineAsync({ layout: 'auto', compute: { module, entryPoint: 'copy' } });
     const group = device.createBindGroup({

@@ -7,12 +7,27 @@ import { platform } from './platform.js';
 import { copyRate, formsOf, reportOf } from './report.js';
 import { MODELS } from './report_models.js';
 import type { FormsReport } from './report_types.js';
-import type { TuneOptions, Tuned } from './types.js';
+import type { CopyRate, CopyRateOptions, TuneOptions, Tuned } from './types.js';
 import type { WasmEngine, WasmTuned } from './wasm.js';
 import { loadModule } from './wasm_module.js';
 
 /** The tuning's share of a report's progress. */
 const TUNED = 0.7;
+
+/** `Engine.copyRate`. */
+export async function measureCopies({ gpu, signal }: CopyRateOptions): Promise<CopyRate> {
+  throwIfAborted(signal);
+  let host: GpuHost | undefined;
+  try {
+    host = await GpuHost.create(gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu);
+    throwIfAborted(signal);
+    return { adapter: host.adapterName(), bytesPerSecond: await copyRate(host.device) };
+  } catch (error) {
+    throw toRlxError(error);
+  } finally {
+    host?.dispose();
+  }
+}
 
 /** `Engine.tune`. */
 export async function tune({ gpu, wasm: build, report: reports = false, onProgress, signal }: TuneOptions): Promise<Tuned> {

@@ -172,6 +172,17 @@ export interface Tuned {
   report?: DeviceReport;
 }
 
+/** Options of `Engine.copyRate`. */
+export type CopyRateOptions = Pick<LoadOptions, 'gpu' | 'signal'>;
+
+/** The result of `Engine.copyRate`. */
+export interface CopyRate {
+  /** The adapter that was measured. */
+  adapter: string;
+  /** Bytes that a kernel copies in a second, reads and writes counted, as in a `DeviceReport`. */
+  bytesPerSecond: number;
+}
+
 /** Options of `tokenize`. */
 export interface TokenizeOptions {
   /** Recognise control tokens, and add those that begin and end a text; default false. */

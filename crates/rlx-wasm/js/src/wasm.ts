@@ -83,6 +83,8 @@ export interface WasmRequest {
   editing_threshold: number | null;
   max_post_steps: number | null;
   stop: readonly string[];
+  /** Whether tokens that end an answer are tokens like others. */
+  ignore_eos: boolean;
 }
 
 /** A token: its id, the logarithm of its probability (null where that is 0), its bytes. */

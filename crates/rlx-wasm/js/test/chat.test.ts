@@ -225,7 +225,7 @@ test('defaults are filled in, and a missing seed is drawn', () => {
   assert.deepEqual(rest, {
     messages, max_tokens: null, temperature: null, top_p: 1, top_k: 0, min_p: 0,
     repetition_penalty: 1, frequency_penalty: 0, presence_penalty: 0, logit_bias: [], logprobs: null, variables: {}, controls: false, steps: null, threshold: null,
-    editing_threshold: null, max_post_steps: null, stop: [],
+    editing_threshold: null, max_post_steps: null, stop: [], ignore_eos: false,
   });
   assert.deepEqual(checkRequest({ messages, stop: 'x', seed: 7 }).stop, ['x']);
 });
@@ -351,6 +351,7 @@ const wrong: [change: Partial<Record<keyof ChatRequest, unknown>>, message: stri
   [{ editing_threshold: -1 }, 'editing_threshold is -1, it must be from 0 to 1 (editing_threshold)'],
   [{ max_post_steps: 1025 }, 'max_post_steps is 1025, it must be a whole number from 0 to 1024 (max_post_steps)'],
   [{ max_tokens: 0 }, 'max_tokens is 0, it must be a whole number, 1 or more (max_tokens)'],
+  [{ ignore_eos: 1 }, 'ignore_eos must be true or false (ignore_eos)'],
   [{ seed: -1 }, 'seed is -1, it must be a whole number from 0 to 2^53 - 1 (seed)'],
   [{ min_p: 1.01 }, 'min_p is 1.01, it must be from 0 to 1 (min_p)'],
   [{ seed: 2 ** 53 }, 'seed is 9007199254740992, it must be a whole number from 0 to 2^53 - 1 (seed)'],

@@ -11,6 +11,6 @@ export type Settings = Pick<ChatRequest, keyof typeof SETTINGS>;
 export const SETTINGS = {
   max_tokens: true, max_completion_tokens: true, temperature: true, top_p: true, top_k: true, min_p: true,
   repetition_penalty: true, frequency_penalty: true, presence_penalty: true, logit_bias: true, seed: true, steps: true,
-  threshold: true, editing_threshold: true, max_post_steps: true, stop: true, parallel_tool_calls: true, response_format: true, grammar: true,
+  threshold: true, editing_threshold: true, max_post_steps: true, stop: true, ignore_eos: true, parallel_tool_calls: true, response_format: true, grammar: true,
   reasoning_effort: true, chat_template_kwargs: true, overflow: true,
 } as const;

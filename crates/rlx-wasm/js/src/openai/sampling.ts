@@ -8,7 +8,7 @@ import type { SamplingRequest } from './types.js';
 export const SAMPLING = {
   n: true, max_tokens: true, temperature: true, top_p: true, top_k: true, min_p: true, repetition_penalty: true,
   frequency_penalty: true, presence_penalty: true, logit_bias: true, seed: true, steps: true, threshold: true,
-  editing_threshold: true, max_post_steps: true, stop: true, stream: true, stream_options: true, signal: true,
+  editing_threshold: true, max_post_steps: true, stop: true, ignore_eos: true, stream: true, stream_options: true, signal: true,
 } as const;
 
 type NumberKey = 'n' | 'max_tokens' | 'max_completion_tokens' | 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty'
@@ -90,6 +90,7 @@ export function sampling(request: Partial<SamplingRequest>): Omit<WasmRequest, '
     editing_threshold: number(request, 'editing_threshold', share) ?? null,
     max_post_steps: number(request, 'max_post_steps', { min: 0, max: 1024, whole: true, text: 'a whole number from 0 to 1024' }) ?? null,
     stop: stops as string[],
+    ignore_eos: truth(request.ignore_eos ?? undefined, 'ignore_eos'),
   };
 }
 

@@ -87,6 +87,11 @@ export interface SamplingRequest {
   max_post_steps?: number | null | undefined;
   /** Up to 16 texts, none empty, that end the answer and are not part of it. */
   stop?: string | readonly string[] | null | undefined;
+  /**
+   * The model's tokens that end an answer are tokens like others: it goes on to `max_tokens`, so that measurements are of
+   * equal length. Default false.
+   */
+  ignore_eos?: boolean | null | undefined;
   stream?: boolean | null | undefined;
   stream_options?: StreamOptions | null | undefined;
   /** Stops the answer, or takes a waiting call out of the queue; see `create`. */
