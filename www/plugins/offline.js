@@ -9,6 +9,9 @@ import { build } from 'vite';
 
 const WORKER = 'sw.js';
 
+/** The other engine that the benchmark may load: kept once it was. */
+const PEERS = /(^|\/)peers\b/;
+
 /** Scripts above this many bytes are kept once they were used: they are not the page's own. */
 const MOST_EARLY_BYTES = 300_000;
 
@@ -20,7 +23,7 @@ function filesIn(folder) {
     // Models are kept by the package.
     if (!/\.(html|js|css|wasm|svg|png|webmanifest)$/.test(name) || name === WORKER) continue;
     const path = join(folder, name);
-    const to = name.endsWith('.wasm') || statSync(path).size > MOST_EARLY_BYTES ? late : early;
+    const to = name.endsWith('.wasm') || PEERS.test(name) || statSync(path).size > MOST_EARLY_BYTES ? late : early;
     to[name] = `sha256-${createHash('sha256').update(readFileSync(path)).digest('base64')}`;
   }
   return { early, late };
