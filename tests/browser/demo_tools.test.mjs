@@ -11,7 +11,11 @@ const files = {
   '/document.gguf': callingModel({ asked: calls('read_document', { query: 'heron' }), told: ['It stands.'] }),
   // A function that is not here, whose result the model tells all the same.
   '/weather.gguf': callingModel(),
-  '/round.gguf': callingModel({ asked: calls('calculate', { expression: '1' }), told: ['On ', 'and ', 'on ', 'and '] }),
+  '/round.gguf': callingModel({
+    asked: calls('calculate', { expression: '1' }),
+    told: ['On ', 'and ', 'on ', 'and '],
+    context: 30_000,
+  }),
 };
 
 let demo;
