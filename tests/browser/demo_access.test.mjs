@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { callingModel } from '../support/calling_model.mjs';
 import { faults, SMALL, startDemo } from './demo_pages.mjs';
 import { outFolder } from './harness.mjs';
 
@@ -29,6 +30,19 @@ const CHATS = {
           text: '### `Vec::push`\n\nIt appends an **element** to the end, see [the docs](https://doc.rust-lang.org/std/vec/).\n\n```rust\nlet mut v = vec![1, 2];\nv.push(3); // now three\n```\n\n| Call | Cost |\n|---|--:|\n| `push` | O(1) |\n| `insert` | O(n) |\n\n- [x] amortised\n- [ ] constant\n\n> It may reallocate: $c_{n+1} = 2 c_n$.',
         },
         { role: 'user', text: 'And pop?' },
+        {
+          role: 'assistant',
+          text: '',
+          calls: [
+            { name: 'calculate', arguments: '{"expression":"1 + 1"}', result: '2' },
+            {
+              name: 'weather',
+              arguments: '{"city":"Bern"}',
+              result: 'Error: There is no function “weather”.',
+              failed: true,
+            },
+          ],
+        },
         { role: 'assistant', text: 'It takes the last', end: 'stopped' },
       ],
     },
@@ -37,7 +51,7 @@ const CHATS = {
 
 let demo;
 before(async () => {
-  demo = await startDemo();
+  demo = await startDemo({ files: { '/calling.gguf': callingModel() } });
 });
 after(() => demo?.close());
 
@@ -77,6 +91,7 @@ for (const colorScheme of ['light', 'dark']) {
         await look('welcome');
         await page.locator('.conversation .title').first().click();
         await page.locator('.code-keyword').first().waitFor();
+        await page.locator('.call summary').last().click();
       }
       await look('chat');
       if (width === 768) continue;
@@ -140,6 +155,21 @@ for (const colorScheme of ['light', 'dark']) {
     await context.close();
   });
 }
+
+test('nothing serious is found where functions are allowed', { timeout: 60_000 }, async () => {
+  const { page, context, ready } = await demo.open('?model=calling.gguf', { viewport: { width: 360, height: 740 } });
+  await ready();
+  await page.locator('#settings').click();
+  await page.locator('.schemas summary').click();
+  for (const colorScheme of ['light', 'dark']) {
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await serious(page), [], colorScheme);
+  }
+  await page.locator('#functions').focus();
+  await page.keyboard.press('Space');
+  assert.equal(await page.locator('#functions').isChecked(), true);
+  await context.close();
+});
 
 test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 60_000 }, async () => {
   const { page, context, ready, idle, answers } = await demo.open(SMALL, { viewport: { width: 1280, height: 800 } });

@@ -22,11 +22,19 @@ const TEMPLATE = `{% if tools %}${START}{{ tools | tojson }}${END}{% endif %}\
 {% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}${END}{% endfor %}\
 {{ '<|told|>' if messages[-1].role == 'tool' else '<|ask|>' }}{# </think> #}`;
 
-/** The bytes of its file. */
-export function callingModel() {
-  const chains = Object.entries(ANSWERS).map(([prompt, tokens]) => [prompt, ...tokens, END]);
-  const control = [START, END, ...Object.keys(ANSWERS)];
-  const own = [...control, ...Object.values(ANSWERS).flat()];
+/** The tokens of an answer that is a call. */
+export const calls = (name, given) => ['<tool_call>', `{"name": "${name}", "arguments": `, `${JSON.stringify(given)}}`, '</tool_call>'];
+
+/**
+ * The bytes of its file. `asked` and `told` are the tokens of its answers to a question and to a result, 50 in all, each
+ * of them once: the last alone may be an earlier one of the same answer, which then goes round and round up to `context`.
+ */
+export function callingModel({ asked = ANSWERS['<|ask|>'], told = ANSWERS['<|told|>'], context = 2048 } = {}) {
+  const answers = { '<|ask|>': asked, '<|told|>': told };
+  const goesRound = (tokens) => tokens.indexOf(tokens.at(-1)) < tokens.length - 1;
+  const chains = Object.entries(answers).map(([prompt, tokens]) => [prompt, ...tokens, ...(goesRound(tokens) ? [] : [END])]);
+  const control = [START, END, ...Object.keys(answers)];
+  const own = [...new Set([...control, ...Object.values(answers).flat()])];
   const bytes = byteTokens();
   const spelt = (text) => [...Buffer.from(text)].map((byte) => bytes[byte]).join('');
   const vocabulary = [...bytes, ...own.map((text) => (control.includes(text) ? text : spelt(text)))];
@@ -35,7 +43,7 @@ export function callingModel() {
     entry('general.architecture', STRING, string('llama')),
     entry('general.name', STRING, string('calling')),
     ...Object.entries({
-      block_count: 1, context_length: 2048, embedding_length: WIDTH, feed_forward_length: WIDTH, 'attention.head_count': 1,
+      block_count: 1, context_length: context, embedding_length: WIDTH, feed_forward_length: WIDTH, 'attention.head_count': 1,
       'attention.head_count_kv': 1, vocab_size: vocabulary.length, 'rope.dimension_count': WIDTH,
     }).map(([key, n]) => entry(`llama.${key}`, U32, u32(n))),
     entry('llama.attention.layer_norm_rms_epsilon', F32, f32(1e-5)),

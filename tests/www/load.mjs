@@ -5,11 +5,12 @@ import { fileURLToPath } from 'node:url';
 
 const source = fileURLToPath(new URL('../../www/src/', import.meta.url));
 
-export async function load(name) {
+/** What these modules export, of one bundle. */
+export async function load(...names) {
   const {
     outputFiles: [{ text }],
   } = await build({
-    entryPoints: [source + name],
+    stdin: { contents: names.map((name) => `export * from './${name}';`).join('\n'), resolveDir: source },
     bundle: true,
     write: false,
     format: 'esm',

@@ -16,8 +16,18 @@ const chat = {
   model: 'a model',
   system: 'Be short.',
   settings: { temperature: 0.5, top_k: 40 },
+  functions: true,
   messages: [
     { id: 'm', role: 'user', text: 'Hello', attachments: [{ name: 'a.txt', text: 'A' }] },
+    {
+      id: 'c',
+      role: 'assistant',
+      text: '',
+      calls: [
+        { name: 'calculate', arguments: '{"expression":"1"}', result: '1' },
+        { name: 'constructor', arguments: '{"__proto__":1}', result: 'Error: no', failed: true },
+      ],
+    },
     {
       id: 'n',
       role: 'assistant',
@@ -31,6 +41,8 @@ const chat = {
 };
 const file = (changes) =>
   JSON.stringify({ format: 'rlx-conversations', version: 1, conversations: [{ ...chat, ...changes }] });
+
+const calling = (calls) => ({ role: 'assistant', text: '', calls });
 
 test('what is exported comes back, but for the names of messages', () => {
   const [found] = importText(exportText([chat]));
@@ -51,6 +63,15 @@ test('what is no export is refused with a sentence', () => {
     [file({ title: 5 }), /title.*not a text/],
     [file({ messages: [{ role: 'user', text: 'x'.repeat(2_000_001) }] }), /longer than 2,000,000/],
     [file({ messages: [{ role: 'user', text: '', attachments: [{}] }] }), /attachment.*not a text/],
+    [file({ messages: [calling({})] }), /calls that are no list of 1 to 100/],
+    [file({ messages: [calling([])] }), /calls that are no list/],
+    [file({ messages: [calling(Array(101).fill({}))] }), /calls that are no list/],
+    [file({ messages: [calling([null])] }), /call that is not an object/],
+    [file({ messages: [calling([{ name: 1, arguments: '{}', result: '' }])] }), /call.*not a text/],
+    [file({ messages: [calling([{ name: 'f', arguments: '{', result: '' }])] }), /not a JSON object/],
+    [file({ messages: [calling([{ name: 'f', arguments: '[]', result: '' }])] }), /not a JSON object/],
+    [file({ messages: [calling([{ name: 'f', arguments: {}, result: '' }])] }), /call.*not a text/],
+    [file({ messages: [calling([{ name: 'f', arguments: '{}' }])] }), /call.*not a text/],
     [file({ messages: Array(5001).fill({ role: 'user', text: '' }) }), /more than 5000 messages/],
   ])
     assert.throws(
@@ -67,6 +88,12 @@ test('what an import does not know is left out, and what is of the wrong kind is
   assert.deepEqual(found.settings, { seed: 3 });
   assert.match(found.id, /^[\w-]+$/);
   assert.equal('extra' in found, false);
+  const named = { name: 'n'.repeat(1e6), arguments: '{}', result: '', failed: 'yes' };
+  const [{ messages }] = importText(
+    file({ functions: 1, messages: [calling([named]), { ...calling([named]), role: 'user' }] }),
+  );
+  assert.deepEqual(messages[0].calls, [{ name: 'n'.repeat(64), arguments: '{}', result: '' }]);
+  assert.equal('calls' in messages[1], false);
   assert.ok(found.created > 1e12 && found.updated >= found.created);
 });
 

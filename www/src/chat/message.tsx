@@ -8,6 +8,7 @@ import { plural } from '../ui/format.js';
 import { Icon } from '../ui/icons.js';
 import { memo } from '../ui/memo.js';
 import { EditForm } from './edit_form.js';
+import { Calls } from './calls.js';
 import { Markdown } from './markdown/markdown.js';
 import { SpeedView } from './speed.js';
 
@@ -15,6 +16,7 @@ const ENDS: { [end in Exclude<End, 'failed'>]: string } = {
   stopped: 'Stopped.',
   length: 'It has the longest length that the settings allow.',
   context: 'The context is full: begin a new chat.',
+  calls: 'It called functions again and again, and came to no answer.',
 };
 
 export const MessageView = memo(function MessageView({ message, live }: { message: Message; live: boolean }) {
@@ -63,7 +65,7 @@ function Question({ message }: { message: Message }) {
 }
 
 function Answer({ message, live }: { message: Message; live: boolean }) {
-  const { id, text, reasoning, end, fault, speed } = message;
+  const { id, text, reasoning, calls, end, fault, speed } = message;
   const waiting = live && text === '';
   return (
     <article class={`message assistant${waiting ? ' waiting' : ''}`} aria-label="Model">
@@ -73,31 +75,34 @@ function Answer({ message, live }: { message: Message; live: boolean }) {
           <Markdown text={reasoning} open={waiting} />
         </details>
       )}
-      <Markdown text={text} open={live} />
+      {(text !== '' || !calls) && <Markdown text={text} open={live} />}
+      {calls && <Calls calls={calls} />}
       {end && end !== 'failed' && <p class="remark">{ENDS[end]}</p>}
       {end === 'failed' && (
         <p class="remark fault" role="alert">
           {fault}
         </p>
       )}
-      <div class="actions">
-        {!live && (
-          <>
-            <CopyButton text={text} label="Copy answer" />
-            <button
-              type="button"
-              class="quiet"
-              aria-label="Ask again"
-              title="Ask again"
-              disabled={!canAsk.value}
-              onClick={() => void retry(id)}
-            >
-              <Icon name="retry" />
-            </button>
-          </>
-        )}
-        {speed && <SpeedView speed={speed} />}
-      </div>
+      {(end || !calls) && (
+        <div class="actions">
+          {!live && (
+            <>
+              <CopyButton text={text} label="Copy answer" />
+              <button
+                type="button"
+                class="quiet"
+                aria-label="Ask again"
+                title="Ask again"
+                disabled={!canAsk.value}
+                onClick={() => void retry(id)}
+              >
+                <Icon name="retry" />
+              </button>
+            </>
+          )}
+          {speed && <SpeedView speed={speed} />}
+        </div>
+      )}
     </article>
   );
 }

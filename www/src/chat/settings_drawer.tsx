@@ -5,6 +5,7 @@ import { change, current } from '../state/conversations.js';
 import { refusal, SETTINGS } from '../state/settings.js';
 import type { Setting } from '../state/settings.js';
 import { Dialog } from '../ui/dialog.js';
+import { FunctionsSetting } from './functions_setting.js';
 
 export default function SettingsDrawer({ onClose }: { onClose: () => void }) {
   const { id, system, settings } = current.value;
@@ -24,6 +25,7 @@ export default function SettingsDrawer({ onClose }: { onClose: () => void }) {
           onInput={(event) => change(id, (it) => ({ ...it, system: event.currentTarget.value }), false)}
         />
       </label>
+      <FunctionsSetting />
       <h3>How tokens are chosen</h3>
       <p class="hint">An empty field is left to the model.</p>
       {SETTINGS.map((setting) => (

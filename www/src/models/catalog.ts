@@ -11,6 +11,8 @@ export interface Entry {
   /** Bytes to download, about. */
   bytes: number;
   license: string;
+  /** It calls functions: its chat template takes them. */
+  calls?: true;
   /** What it is good for. */
   about: string;
 }
@@ -46,7 +48,8 @@ export const CATALOG: readonly Entry[] = [
     parameters: '600 million',
     bytes: 397e6,
     license: 'Apache 2.0',
-    about: 'Thinks before it answers, many languages.',
+    calls: true,
+    about: 'Thinks before it answers, uses functions, many languages.',
   },
   {
     name: 'Gemma 3 1B',
@@ -62,6 +65,7 @@ export const CATALOG: readonly Entry[] = [
     parameters: '1.2 billion',
     bytes: 808e6,
     license: 'Llama 3.2 Community License',
-    about: 'A good all-rounder. Wants a GPU.',
+    calls: true,
+    about: 'A good all-rounder, uses functions. Wants a GPU.',
   },
 ];

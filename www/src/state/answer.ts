@@ -2,14 +2,16 @@
 
 import { batch, computed, signal } from '@preact/signals';
 import { RlxError } from 'rlx-wasm';
-import type { ChatMessage, Usage } from 'rlx-wasm';
-import { addMessages, begin, change, current, dropFrom, setMessage, show } from './conversations.js';
-import { failureOf, loaded, ready } from './engine.js';
+import type { Usage } from 'rlx-wasm';
+import { addMessages, begin, change, conversation, current, dropFrom, setMessage, show } from './conversations.js';
+import { failureOf, loaded, ready, takesFunctions } from './engine.js';
+import { exact, Pace } from './pace.js';
+import { promptOf } from './prompt.js';
 import { newId } from './types.js';
-import type { Attachment, Conversation, Message, Speed } from './types.js';
+import type { Attachment, Message } from './types.js';
 
-/** How often a running answer is stored, in milliseconds. */
-const STORE_EVERY = 2000;
+/** Rounds of one answer in which a model may call functions. */
+const MOST_ROUNDS = 6;
 
 /** The answer that is being written; its message in the conversation follows some seconds behind. */
 export const running = signal<Message | undefined>(undefined);
@@ -20,28 +22,6 @@ export const finished = signal<Message | undefined>(undefined);
 
 let abort: AbortController | undefined;
 
-/** The prompt of a conversation: files stand before their question, fenced, with their names. */
-export function promptOf({ system, messages }: Conversation): ChatMessage[] {
-  const prompt: ChatMessage[] = system.trim() === '' ? [] : [{ role: 'system', content: system }];
-  for (const { role, text, reasoning, attachments = [] } of messages) {
-    const content = role === 'user' ? withFiles(text, attachments) : text;
-    prompt.push({ role, content, ...(reasoning !== undefined && { reasoning_content: reasoning }) });
-  }
-  return prompt;
-}
-
-export function withFiles(question: string, files: readonly Attachment[]): string {
-  return [...files.map(fenced), question].join('\n\n');
-}
-
-/** A file between fences that are longer than any that it has. */
-function fenced({ name, text }: Attachment): string {
-  let longest = 2;
-  for (const [fence] of text.matchAll(/`{3,}/g)) longest = Math.max(longest, fence.length);
-  const fence = '`'.repeat(longest + 1);
-  return `${name.replace(/[\r\n`]/g, ' ')}:\n${fence}\n${text.replace(/\n$/, '')}\n${fence}`;
-}
-
 export async function ask(text: string, attachments: readonly Attachment[] = []): Promise<void> {
   if (!canAsk.value) return;
   const question: Message = { id: newId(), role: 'user', text, ...(attachments.length > 0 && { attachments }) };
@@ -49,10 +29,14 @@ export async function ask(text: string, attachments: readonly Attachment[] = [])
   await answer();
 }
 
-/** Asks the question of an answer again. What is behind it is dropped. */
+/** Asks the question of an answer again, with all rounds of it. What is behind it is dropped. */
 export async function retry(id: string): Promise<void> {
   if (!canAsk.value) return;
-  if (dropFrom(current.value.id, id)) await answer();
+  const { messages } = current.value;
+  let first = messages.findIndex((each) => each.id === id);
+  while (messages[first - 1]?.calls) first -= 1;
+  const from = messages[first];
+  if (from && dropFrom(current.value.id, from.id)) await answer();
 }
 
 /** Changes a question and asks it. What is behind it is dropped. */
@@ -76,11 +60,31 @@ export function open(id: string): void {
   show(id);
 }
 
+/** Writes an answer: in rounds, as long as the model calls functions. */
 async function answer(): Promise<void> {
-  const { engine, source } = loaded.value!;
-  const { id, settings } = current.value;
-  const messages = promptOf(current.value);
+  const { id } = current.value;
   const own = (abort = new AbortController());
+  const calling = current.value.functions && takesFunctions.value;
+  for (let rounds = 1; ; rounds += 1) {
+    const message = await round(id, calling, own.signal);
+    if (message.calls && !message.end) {
+      if (own.signal.aborted || !ready.value || !conversation(id)) message.end = 'stopped';
+      else if (rounds === MOST_ROUNDS) message.end = 'calls';
+    }
+    setMessage(id, { ...message });
+    if (message.calls && !message.end) continue;
+    batch(() => {
+      running.value = undefined;
+      finished.value = message;
+    });
+    return;
+  }
+}
+
+/** One call of the engine, and of the functions that the model asks for. */
+async function round(id: string, calling: boolean, signal: AbortSignal): Promise<Message> {
+  const { engine, source } = loaded.value!;
+  const asked = conversation(id)!;
   const message: Message = { id: newId(), role: 'assistant', text: '' };
   batch(() => {
     addMessages(id, message);
@@ -93,19 +97,31 @@ async function answer(): Promise<void> {
   );
   let usage: Usage | undefined;
   try {
-    const request = { messages, ...source.settings, ...settings, stream: true as const, signal: own.signal };
+    const functions = calling ? await import('../functions/functions.js') : undefined;
+    const documents = functions?.documentsOf(asked) ?? [];
+    const request = {
+      messages: promptOf(asked, calling),
+      ...(functions && { tools: functions.toolsFor(documents) }),
+      ...source.settings,
+      ...asked.settings,
+      stream: true as const,
+      signal,
+    };
+    const calls: { name: string; arguments: string }[] = [];
     for await (const {
       choices: [choice],
       usage: counted,
     } of await engine.chat.completions.create(request)) {
       usage = counted ?? usage;
       if (!choice) continue;
-      message.text += choice.delta.content ?? '';
-      if (choice.delta.reasoning_content)
-        message.reasoning = (message.reasoning ?? '') + choice.delta.reasoning_content;
-      if (choice.delta.content || choice.delta.reasoning_content) pace.piece();
+      const { content, reasoning_content: thought, tool_calls: called = [] } = choice.delta;
+      message.text += content ?? '';
+      if (thought) message.reasoning = (message.reasoning ?? '') + thought;
+      calls.push(...called.map((each) => each.function));
+      if (content || thought) pace.piece();
       if (choice.finish_reason === 'length') message.end = 'length';
     }
+    if (functions && calls.length > 0) message.calls = functions.callAll(calls, documents);
   } catch (error) {
     if (error instanceof RlxError && (error.code === 'cancelled' || error.code === 'disposed')) message.end = 'stopped';
     else {
@@ -116,64 +132,9 @@ async function answer(): Promise<void> {
   }
   pace.end();
   message.speed = exact(usage) ?? pace.speed();
-  if (message.end === 'length' && message.speed.tokens < (settings.max_tokens ?? Infinity)) message.end = 'context';
-  batch(() => {
-    setMessage(id, { ...message });
-    running.value = undefined;
-    finished.value = message;
-  });
+  if (message.end === 'length' && message.speed.tokens < (asked.settings.max_tokens ?? Infinity))
+    message.end = 'context';
+  return message;
 }
 
 const sentence = (text: string) => `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
-
-/** The speed as the engine measured it. */
-function exact(usage: Usage | undefined): Speed | undefined {
-  if (!usage?.extra) return undefined;
-  const { time_to_first_token_s: first, decode_tokens_per_s: rate } = usage.extra;
-  return { tokens: usage.completion_tokens, firstTokenMs: first === null ? null : first * 1000, tokensPerSecond: rate };
-}
-
-/** Counts the pieces of an answer, and shows them at most once a frame. */
-class Pace {
-  readonly #start = performance.now();
-  readonly #show: (speed: Speed) => void;
-  readonly #store: () => void;
-  #first: number | undefined;
-  #last = 0;
-  #pieces = 0;
-  #frame = 0;
-  #stored = performance.now();
-
-  constructor(show: (speed: Speed) => void, store: () => void) {
-    this.#show = show;
-    this.#store = store;
-  }
-
-  piece(): void {
-    this.#last = performance.now();
-    this.#first ??= this.#last;
-    this.#pieces += 1;
-    this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      this.#show(this.speed());
-    });
-    if (this.#last - this.#stored < STORE_EVERY) return;
-    this.#stored = this.#last;
-    this.#store();
-  }
-
-  end(): void {
-    cancelAnimationFrame(this.#frame);
-  }
-
-  speed(): Speed {
-    const first = this.#first;
-    if (first === undefined) return { tokens: 0, firstTokenMs: null, tokensPerSecond: null };
-    const seconds = (this.#last - first) / 1000;
-    return {
-      tokens: this.#pieces,
-      firstTokenMs: first - this.#start,
-      tokensPerSecond: seconds > 0 ? (this.#pieces - 1) / seconds : null,
-    };
-  }
-}

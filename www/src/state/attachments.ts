@@ -1,9 +1,10 @@
 /** Text files that go with the next question. */
 
 import { signal } from '@preact/signals';
-import { withFiles } from './answer.js';
-import { loaded } from './engine.js';
+import { current } from './conversations.js';
+import { loaded, takesFunctions } from './engine.js';
 import { say } from './news.js';
+import { withFiles } from './prompt.js';
 import type { Attachment } from './types.js';
 
 const MOST = 20;
@@ -41,6 +42,7 @@ async function textOf(file: File): Promise<Attachment | string> {
 async function tooLong(file: Attachment): Promise<string | undefined> {
   const engine = loaded.value?.engine;
   if (!engine) return undefined; // told by the answer
+  if (current.value.functions && takesFunctions.value) return undefined; // the model reads it in parts
   const { contextLength } = engine.info();
   const tokens = await engine.countTokens(withFiles('', [...attached.value, file]));
   if (tokens < contextLength) return undefined;

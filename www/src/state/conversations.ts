@@ -31,6 +31,7 @@ function empty(): Conversation {
     model: '',
     system: '',
     settings: {},
+    functions: false,
     messages: [],
   };
 }
@@ -76,9 +77,14 @@ async function put(work: (store: Store) => Promise<void>): Promise<void> {
   }
 }
 
+/** The conversation with this id; undefined once it was deleted. */
+export function conversation(id: string): Conversation | undefined {
+  return current.value.id === id ? current.value : conversations.value.find((each) => each.id === id);
+}
+
 /** Changes a conversation and stores it, if it has a message; `touch` makes it the last used one. */
 export function change(id: string, update: (conversation: Conversation) => Conversation, touch = true): void {
-  const before = current.value.id === id ? current.value : conversations.value.find((each) => each.id === id);
+  const before = conversation(id);
   if (!before) return; // it was deleted
   const after = { ...update(before), ...(touch && { updated: Date.now() }) };
   if (current.value.id === id) current.value = after;
@@ -115,10 +121,10 @@ export function titleOf(question: string): string {
   return line.length <= TITLE_LENGTH ? line || 'Untitled' : `${line.slice(0, TITLE_LENGTH).replace(/\s\S*$/, '')}…`;
 }
 
-/** Begins another conversation, with the system prompt and settings of the present one. */
+/** Begins another conversation, with the system prompt, settings and functions of the present one. */
 export function begin(): void {
-  const { system, settings } = current.value;
-  current.value = { ...empty(), system, settings };
+  const { system, settings, functions } = current.value;
+  current.value = { ...empty(), system, settings, functions };
 }
 
 export function show(id: string): void {

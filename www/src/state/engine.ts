@@ -51,6 +51,8 @@ export const recovering = signal(false);
 /** The model is put aside while something else needs its memory. */
 export const away = signal(false);
 export const ready = computed(() => loaded.value !== undefined && !recovering.value);
+/** Whether the model can be given functions to call. */
+export const takesFunctions = computed(() => Boolean(loaded.value?.engine.info().model.tools));
 /** Where models run: `?device=webgpu` or `cpu` in the address. */
 export const device = (new URLSearchParams(globalThis.location?.search).get('device') ?? 'auto') as DeviceChoice;
 

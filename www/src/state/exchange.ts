@@ -1,8 +1,8 @@
 /** Conversations as JSON. What is read may be anything: it is checked, bounded, and copied field by field. */
 
 import { validSettings } from './settings.js';
-import { newId } from './types.js';
-import type { Attachment, Conversation, End, Message, Speed } from './types.js';
+import { ENDS, newId } from './types.js';
+import type { Attachment, Call, Conversation, End, Message, Speed } from './types.js';
 
 const FORMAT = 'rlx-conversations';
 const VERSION = 1;
@@ -11,7 +11,9 @@ const MOST_CONVERSATIONS = 1000;
 const MOST_MESSAGES = 5000;
 const MOST_CHARACTERS = 2_000_000;
 const MOST_ATTACHMENTS = 20;
+const MOST_CALLS = 100;
 const LONGEST_TITLE = 120;
+const LONGEST_NAME = 64;
 
 /** A file that is not conversations, with a sentence for its reader. */
 export class NotConversations extends Error {}
@@ -57,6 +59,7 @@ export function conversationOf(value: unknown, where: string): Conversation {
     model: text(value['model'] ?? '', `The model of ${where.toLowerCase()}`).slice(0, LONGEST_TITLE),
     system: text(value['system'] ?? '', `The system prompt of ${where.toLowerCase()}`),
     settings: validSettings(value['settings']),
+    functions: value['functions'] === true,
     messages: messages.map((each, i) => messageOf(each, `Message ${i + 1} of ${where.toLowerCase()}`)),
   };
 }
@@ -70,7 +73,8 @@ function messageOf(value: unknown, where: string): Message {
   if (value['reasoning'] !== undefined)
     message.reasoning = text(value['reasoning'], `The reasoning of ${where.toLowerCase()}`);
   if (value['attachments'] !== undefined) message.attachments = attachmentsOf(value['attachments'], where);
-  if (['stopped', 'length', 'context', 'failed'].includes(value['end'] as string)) message.end = value['end'] as End;
+  if (role === 'assistant' && value['calls'] !== undefined) message.calls = callsOf(value['calls'], where);
+  if (ENDS.includes(value['end'] as End)) message.end = value['end'] as End;
   if (message.end === 'failed') message.fault = text(value['fault'] ?? '', `The fault of ${where.toLowerCase()}`);
   const speed = speedOf(value['speed']);
   if (speed) message.speed = speed;
@@ -85,6 +89,32 @@ function attachmentsOf(value: unknown, where: string): Attachment[] {
     const what = `An attachment of ${where.toLowerCase()}`;
     return { name: text(each['name'], what).slice(0, LONGEST_TITLE), text: text(each['text'], what) };
   });
+}
+
+function callsOf(value: unknown, where: string): Call[] {
+  if (!Array.isArray(value) || value.length === 0 || value.length > MOST_CALLS)
+    throw new NotConversations(`${where} has calls that are no list of 1 to ${MOST_CALLS}.`);
+  return value.map((each) => {
+    if (!isObject(each)) throw new NotConversations(`${where} has a call that is not an object.`);
+    const what = `A call of ${where.toLowerCase()}`;
+    const given = text(each['arguments'], what);
+    if (!isObject(parsed(given))) throw new NotConversations(`${what} has arguments that are not a JSON object.`);
+    return {
+      name: text(each['name'], what).slice(0, LONGEST_NAME),
+      arguments: given,
+      result: text(each['result'], what),
+      ...(each['failed'] === true && { failed: true }),
+    };
+  });
+}
+
+/** The value of a JSON text; undefined if it is none. */
+function parsed(given: string): unknown {
+  try {
+    return JSON.parse(given);
+  } catch {
+    return undefined;
+  }
 }
 
 function speedOf(value: unknown): Speed | undefined {

@@ -25,8 +25,22 @@ export interface Speed {
   tokensPerSecond: number | null;
 }
 
-/** Why an answer is not whole: it was stopped, it reached the longest length that was set, the context was full, or it failed. */
-export type End = 'stopped' | 'length' | 'context' | 'failed';
+/** A function that the model called, with its arguments as JSON, and what it was told. */
+export interface Call {
+  name: string;
+  arguments: string;
+  result: string;
+  /** The result says what went wrong. */
+  failed?: true;
+}
+
+/**
+ * Why an answer is not whole: it was stopped, it reached the longest length that was set, the context was full, functions
+ * were called again and again, or it failed.
+ */
+export type End = 'stopped' | 'length' | 'context' | 'calls' | 'failed';
+
+export const ENDS: readonly End[] = ['stopped', 'length', 'context', 'calls', 'failed'];
 
 export interface Message {
   id: string;
@@ -35,6 +49,8 @@ export interface Message {
   /** What the model thought before it answered. */
   reasoning?: string;
   attachments?: readonly Attachment[];
+  /** Functions that the model called behind this text; the next message of the assistant goes on with their results. */
+  calls?: readonly Call[];
   end?: End;
   /** What went wrong, where `end` is `failed`. */
   fault?: string;
@@ -51,6 +67,8 @@ export interface Conversation {
   model: string;
   system: string;
   settings: Settings;
+  /** Whether the model may call functions, where it can. */
+  functions: boolean;
   messages: readonly Message[];
 }
 

@@ -5,6 +5,7 @@ import type { Running } from './bring.js';
 import type { Core } from './core.js';
 import { disposed, RlxError, throwIfAborted, toRlxError, usage } from './error.js';
 import { heard } from './listeners.js';
+import { abilities } from './openai/abilities.js';
 import { completions } from './openai/chat.js';
 import { templateMessages } from './openai/messages.js';
 import { textCompletions } from './openai/text.js';
@@ -30,6 +31,7 @@ export class LocalEngine implements Core {
   #tokens = new Uint32Array();
   /** The texts of the chat template, and of the one with tools, which a reload does not change. */
   readonly #templates: readonly [string, string];
+  readonly #abilities: ReturnType<typeof abilities>;
   #disposed: Promise<void> | undefined;
   #reload: { abort: AbortController; done: Promise<void> } | undefined;
 
@@ -38,6 +40,9 @@ export class LocalEngine implements Core {
     this.#info = running.wasm.info();
     this.#watch(running);
     this.#templates = [running.wasm.template(false), running.wasm.template(true)];
+    // A text's tokens are between those that begin and end every text.
+    const tokens = (text: string) => running.wasm.tokenize(text, true).length;
+    this.#abilities = abilities(this.#templates[1], (text) => tokens(text) === tokens('') + 1);
     const engine = {
       start: (...given: Parameters<WasmEngine['start']>) => this.#ask((wasm) => wasm.start(...given)),
       vocabulary: () => this.#ask((wasm) => wasm.vocabulary()),
@@ -70,7 +75,8 @@ export class LocalEngine implements Core {
   info(): EngineInfo {
     this.#check();
     if (this.#running) this.#remember(this.#running);
-    return { comparison: null, ...JSON.parse(this.#info) as WasmInfo };
+    const { model, ...info } = JSON.parse(this.#info) as WasmInfo;
+    return { comparison: null, ...info, model: { ...model, ...this.#abilities } };
   }
 
   async tokenize(text: string, { special = false }: TokenizeOptions = {}): Promise<Uint32Array> {

@@ -218,6 +218,14 @@ export interface Notice {
   message: string;
 }
 
+/** What can be asked of a model that calls functions, beside `tool_choice: 'auto'`. */
+export interface ModelTools {
+  /** A call can be forced: `tool_choice` may be `required` or a function. */
+  required: boolean;
+  /** Calls can be held to their schemas, and to one: `strict: true`, `parallel_tool_calls: false`. */
+  strict: boolean;
+}
+
 /** The device and the model, with measurements. */
 export interface EngineInfo {
   device: 'webgpu' | 'cpu';
@@ -240,7 +248,15 @@ export interface EngineInfo {
   fallbackReason: string | null;
   /** How `auto` chose between a GPU and the CPU; null if there was nothing to choose. */
   comparison: DeviceComparison | null;
-  model: { name: string; architecture: string; contextLength: number };
+  model: {
+    name: string;
+    architecture: string;
+    contextLength: number;
+    /** Whether the model calls functions: what its chat template does with `tools`; null where a call with them is refused. */
+    tools: ModelTools | null;
+    /** Whether its answers may have thoughts apart from their text, as `reasoning_content`. */
+    reasoning: boolean;
+  };
   /** Most tokens of prompt and answer together. */
   contextLength: number;
   kv: KvType;

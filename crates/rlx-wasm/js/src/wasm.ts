@@ -239,7 +239,7 @@ export interface WasmTimed extends ActivationTimes {
 }
 
 /** The wasm module's part of `EngineInfo`. */
-export type WasmInfo = Omit<EngineInfo, 'comparison'>;
+export type WasmInfo = Omit<EngineInfo, 'comparison' | 'model'> & { model: Omit<EngineInfo['model'], 'tools' | 'reasoning'> };
 
 /** The module's exports as the rest of the package uses them. */
 export interface WasmModule {

@@ -2,6 +2,7 @@
 
 import { usage } from '../error.js';
 import type { WasmRequest } from '../wasm.js';
+import { knows, noTools } from './abilities.js';
 import { formOf } from './forms.js';
 import type { Form } from './forms.js';
 import { templateMessages } from './messages.js';
@@ -27,9 +28,6 @@ export interface CheckedChat {
   held: Partial<ChatRequest> | undefined;
 }
 
-/** Whether a template has a variable. */
-const knows = (template: string, name: string) => new RegExp(`\\b${name}\\b`).test(template);
-
 /** Checks the functions that a request gives. */
 function toolsOf(given: unknown): ChatTool[] {
   if (!Array.isArray(given)) throw usage('tools must be a list', 'tools');
@@ -52,11 +50,9 @@ function toolsFor(request: Partial<ChatRequest>, template: string, form: Form): 
   const tools = request.tools === undefined ? [] : toolsOf(request.tools);
   truth(request.parallel_tool_calls, 'parallel_tool_calls');
   if (tools.length === 0 || request.tool_choice === 'none') return [];
-  const hint = 'use a model that was made for tools, or leave them out';
   // One that cannot be read says why when the prompt is made.
-  if (template === '') return tools;
-  if (!knows(template, 'tools')) throw usage("the model's chat template takes no tools", 'tools', hint);
-  if (!form.calls && !form.channels) throw usage('the form of the calls that this model writes is not known to RLX', 'tools', hint);
+  const refused = template === '' ? undefined : noTools(template, form);
+  if (refused !== undefined) throw usage(refused, 'tools', 'use a model that was made for tools, or leave them out');
   return tools;
 }
 

@@ -12,6 +12,8 @@ export interface CallForm {
   inside?: readonly string[];
   /** A call may also begin with `{` where the answer does, with no mark before it. */
   bare?: true;
+  /** They are no JSON, and no grammar is known that holds them to a schema. */
+  free?: true;
   read: ReadCalls;
 }
 
@@ -26,8 +28,8 @@ export interface Form {
 
 /** Texts of templates, the most telling first, with the calls that their models write. */
 const CALLS: readonly (readonly [string, CallForm])[] = [
-  ['<start_function_call>', { open: '<start_function_call>', close: '<end_function_call>', inside: ['<escape>'], read: gemmaCalls('<escape>') }],
-  ['<|tool_call>', { open: '<|tool_call>', close: '<tool_call|>', inside: ['<|"|>'], read: gemmaCalls('<|"|>') }],
+  ['<start_function_call>', { open: '<start_function_call>', close: '<end_function_call>', inside: ['<escape>'], free: true, read: gemmaCalls('<escape>') }],
+  ['<|tool_call>', { open: '<|tool_call>', close: '<tool_call|>', inside: ['<|"|>'], free: true, read: gemmaCalls('<|"|>') }],
   ['<tool_call>', { open: '<tool_call>', close: '</tool_call>', read: hermesCalls }],
   ['[TOOL_CALLS]', { open: '[TOOL_CALLS]', inside: ['[TOOL_CALLS]', '[ARGS]', '[CALL_ID]'], read: mistralCalls }],
   ['<|tool_call_start|>', { open: '<|tool_call_start|>', close: '<|tool_call_end|>', read: pythonCalls }],
