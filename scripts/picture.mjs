@@ -133,10 +133,6 @@ async function views(demo, colorScheme, viewport) {
     }
   }
   await opened.context.close();
-  const devices = await visit(demo, { colorScheme, viewport }, 'devices.html');
-  await shoot(devices.page, join(VIEWS, `devices-${viewport.width}-${colorScheme}.webp`), QUALITY.view);
-  taken.push({ name: 'devices', heading: 'Measure this device' });
-  await devices.context.close();
   return taken;
 }
 
