@@ -14,8 +14,13 @@ export function noTools(template: string, form: Form): string | undefined {
   return undefined;
 }
 
-/** `tools` and `reasoning` of `EngineInfo`, of the template for conversations with tools; `isToken`: whether a text is one. */
-export function abilities(template: string, isToken: (text: string) => boolean): { tools: ModelTools | null; reasoning: boolean } {
+/**
+ * `tools` and `reasoning` of `EngineInfo`, of the template for conversations with tools; `isToken` says whether a text is
+ * one token.
+ */
+export function abilities(
+  template: string, isToken: (text: string) => boolean,
+): { tools: ModelTools | null; reasoning: boolean } {
   const form = formOf(template);
   const { calls, channels, thoughts } = form;
   const tools = template === '' || noTools(template, form) !== undefined ? null : {
