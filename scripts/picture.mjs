@@ -53,8 +53,8 @@ const STILL = `
 `;
 
 /** A visitor's page with the built-in model, whose styles a policy of the page does not keep out. */
-async function visit(demo, options, query = '?device=cpu') {
-  const opened = await demo.open(query, { bypassCSP: true, serviceWorkers: 'block', reducedMotion: 'reduce', ...options });
+async function visit(demo, options) {
+  const opened = await demo.open('?device=cpu', { bypassCSP: true, serviceWorkers: 'block', reducedMotion: 'reduce', ...options });
   await opened.page.addStyleTag({ content: STILL });
   return opened;
 }
