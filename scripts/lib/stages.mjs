@@ -141,11 +141,11 @@ export const STAGES = {
   },
   mutants: (tally) => check(tally, process.execPath, 'scripts/mutants.mjs', '--check'),
   types: async (tally) => {
+    await buildPackage(); // the demo's modules import it, and are checked against its declarations
     await check(tally, process.execPath, tsc, '-p', 'crates/rlx-wasm/js/tsconfig.test.json');
     // A test that fails may leave a port open, with which its process would stay for ever.
     const bounds = ['--test-timeout=60000', '--test-force-exit'];
     await nodeTests(tally, ...bounds, ...testFiles('crates/rlx-wasm/js/.test/test', '.test.js'), ...testFiles('tests/scripts', '.test.mjs'), ...testFiles('tests/www', '.test.mjs'));
-    await buildPackage(); // the demo is checked against the package's declarations
     await check(tally, process.execPath, tsc, '-p', 'www');
   },
   package: async (tally) => {
