@@ -119,9 +119,10 @@ function Controls() {
           onInput={(event) => (query.value = event.currentTarget.value)}
         />
       </label>
-      <p class="hint">
+      <details class="hint">
+        <summary>Its limits</summary>
         <bdi>{inspection.target}</bdi>
-      </p>
+      </details>
     </div>
   );
 }
