@@ -27,7 +27,7 @@ for (const { kernel, label, ms, readBytes, writtenBytes } of launches) {
   const sum = sums.get(name) ?? { launches: 0, us: 0, bytes: 0 };
   sums.set(name, { launches: sum.launches + 1, us: sum.us + ms * 1000, bytes: sum.bytes + readBytes + writtenBytes });
 }
-const rows = [...sums].sort(([, a], [, b]) => b.us - a.us).map(([name, { launches, us, bytes }]) => ({ name, launches, us, gb_per_s: bytes / us / 1000 }));
-console.log(JSON.stringify({ file: basename(file), target: inspection.target, program: values.program, ...facts, rows }, null, 2));
+const kernels = [...sums].sort(([, a], [, b]) => b.us - a.us).map(([name, { launches, us, bytes }]) => ({ name, launches, us, gb_per_s: bytes / us / 1000 }));
+console.log(JSON.stringify({ file: basename(file), target: inspection.target, program: values.program, ...facts, kernels }, null, 2));
 inspection.dispose();
 process.exit(0);
