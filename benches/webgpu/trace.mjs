@@ -4,7 +4,6 @@
 //
 // Needs `npm run build` and a driver that Dawn takes. DAWN names another `dawn.node` than npm's.
 
-import { openAsBlob } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -17,7 +16,7 @@ const { values, positionals: [file] } = parseArgs({
 const { create, globals } = process.env.DAWN ? createRequire(import.meta.url)(process.env.DAWN) : await import('webgpu');
 Object.assign(globalThis, globals);
 globalThis.rlxBenchGpu = create([]); // kept reachable: the binding frees a device under a promise otherwise
-const inspection = await inspect({ model: await openAsBlob(file), device: 'webgpu', gpu: globalThis.rlxBenchGpu, contextLength: Number(values.context) });
+const inspection = await inspect({ model: file, device: 'webgpu', gpu: globalThis.rlxBenchGpu, contextLength: Number(values.context) });
 const trace = await inspection.trace(values.program, { past: Number(values.past) });
 const { launches, ...facts } = trace;
 const sums = new Map();

@@ -7,12 +7,13 @@ use crate::answer::{Object, text};
 use crate::gpu::HostGpu;
 use core::task::{Context, Poll, ready};
 use rlx_core::ir::lir::{Program, StateDecl};
+use rlx_core::lower::PARAMS;
 use rlx_core::plan::WeightPlan;
 use rlx_core::runtime::device::{
     AnyId, Device, ModelId, ProgramId, SessionId, Submission, Ticket, Write, WriteTo,
 };
 use rlx_core::runtime::work::{Position, Work};
-use rlx_core::sample::Control;
+use rlx_core::sample::{Control, SampleParams};
 use rlx_core::{Code, Error, Result};
 use rlx_webgpu::WebGpuDevice;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) struct Trace {
     model: ModelId,
     session: Option<SessionId>,
     built: Option<ProgramId>,
-    /// The control block, before each run.
+    /// The control block and how the sampler chooses, before each run.
     writes: Vec<Write>,
     at: Position,
     /// What has not answered yet.
@@ -91,13 +92,20 @@ impl Trace {
         let word = |n: u64| {
             u32::try_from(n).map_err(|_| Error::usage(format!("{n} is more than 2^32 - 1")))
         };
+        let state = |state, words: &[u32]| {
+            let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            Write { to: WriteTo::State(state), offset: 0, bytes }
+        };
         let mut writes = Vec::new();
         if let Some(control) = program.control {
             let (past, len) = (word(past)?, word(rows)?);
             let capacity = word(context.unwrap_or(rows))?;
             let block = Control { past, len, capacity, limit: u32::MAX, ..Control::default() };
-            let bytes = block.to_words().iter().flat_map(|w| w.to_le_bytes()).collect();
-            writes.push(Write { to: WriteTo::State(control.state), offset: 0, bytes });
+            writes.push(state(control.state, &block.to_words()));
+        }
+        // Logits of zeros are all equal, and a draw among all tokens takes its longest way: the sampler takes the best.
+        if let Some(at) = states.iter().position(|s| s.name == PARAMS) {
+            writes.push(state(at as u32, &SampleParams::default().to_words()));
         }
         let (model, memory) = device.allocate(Arc::new(plan))?;
         let program = Arc::new(program);

@@ -92,8 +92,9 @@ function Times({ trace }: { trace: Trace }) {
     <>
       <p id="timeline-sum">
         {rows === 1 ? 'A step' : `A run of ${rows.toLocaleString('en')} rows`} behind {plural(past, 'token')} takes{' '}
-        <strong>{time(ms)}</strong> in {plural(launches.length, 'kernel')}, {share(busy, ms)} of it inside of them. It
-        cannot do without moving {bytes(moved)}: {bandwidth(moved, ms)}. Times are the mean of {plural(runs, 'run')}.
+        <strong>{time(ms)}</strong> in {plural(launches.length, 'kernel')}, {share(busy, ms)} of it inside of them. Each
+        is timed by itself here; in a chat they follow each other without pauses, which takes less. The step cannot do
+        without moving {bytes(moved)}: {bandwidth(moved, ms)}. Times are the mean of {plural(runs, 'run')}.
         {clockMs > FINE_MS &&
           ` This browser rounds the GPU’s clock to ${time(clockMs)}: a shorter kernel’s time is only known about, and sums below better than single kernels.`}
       </p>
