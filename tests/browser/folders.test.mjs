@@ -73,7 +73,7 @@ for (const [what, model, kind] of [
     assert.equal(error, undefined);
     assert.equal(parts.join(''), textOf(llama('out.greedy')));
     assert.deepEqual({ ...usage, extra: null }, { prompt_tokens: 13, completion_tokens: 16, total_tokens: 29, extra: null });
-    assert.deepEqual(info.model, { name: 'llama', architecture: 'llama', contextLength: 256 });
+    assert.deepEqual(info.model, { name: 'llama', architecture: 'llama', contextLength: 256, tools: null, reasoning: false });
   });
 }
 
@@ -140,7 +140,7 @@ for (const [run, name, how] of RUNS) {
     assert.deepEqual(parts, [0, 3, 11, 19].map((at, i, all) => textOf(answer.slice(at, all[i + 1]))));
     assert.equal(usage.completion_tokens, 27);
     assert.deepEqual(usage.tokens_per_pass, fixedBy(run));
-    assert.deepEqual(info.model, { name: 'llada2_moe', architecture: 'llada2_moe', contextLength: 256 });
+    assert.deepEqual(info.model, { name: 'llada2_moe', architecture: 'llada2_moe', contextLength: 256, tools: null, reasoning: false });
   });
 }
 
