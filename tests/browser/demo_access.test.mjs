@@ -68,7 +68,7 @@ async function serious(page) {
 }
 
 for (const colorScheme of ['light', 'dark']) {
-  test(`nothing serious is found in ${colorScheme}, at three widths`, { timeout: 60_000 }, async () => {
+  test(`nothing serious is found in ${colorScheme}, at three widths`, { timeout: 180_000 }, async () => {
     const { page, context, logs, ready } = await demo.open(SMALL, {
       colorScheme,
       viewport: { width: 1440, height: 900 },
@@ -156,7 +156,7 @@ for (const colorScheme of ['light', 'dark']) {
   });
 }
 
-test('nothing serious is found where functions are allowed', { timeout: 60_000 }, async () => {
+test('nothing serious is found where functions are allowed', { timeout: 180_000 }, async () => {
   const { page, context, ready } = await demo.open('?model=calling.gguf', { viewport: { width: 360, height: 740 } });
   await ready();
   await page.locator('#settings').click();
@@ -171,7 +171,7 @@ test('nothing serious is found where functions are allowed', { timeout: 60_000 }
   await context.close();
 });
 
-test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 60_000 }, async () => {
+test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 180_000 }, async () => {
   const { page, context, ready, idle, answers } = await demo.open(SMALL, { viewport: { width: 1280, height: 800 } });
   await ready();
   const focus = () =>
@@ -216,7 +216,7 @@ test('everything is done by keys: ask, stop, go on, choose, close', { timeout: 6
   await context.close();
 });
 
-test('an answer is said once, when it is there', { timeout: 60_000 }, async () => {
+test('an answer is said once, when it is there', { timeout: 180_000 }, async () => {
   const { page, context, ready, ask, answers } = await demo.open(SMALL);
   await ready();
   const live = await page.evaluate(
@@ -244,7 +244,7 @@ test('an answer is said once, when it is there', { timeout: 60_000 }, async () =
   await context.close();
 });
 
-test('the built-in model answers within seconds of opening the page', { timeout: 60_000 }, async () => {
+test('the built-in model answers within seconds of opening the page', { timeout: 180_000 }, async () => {
   const { page, context, answers } = await demo.open();
   await page.locator('#questions button:enabled').first().click();
   await page.waitForFunction(

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { faults, SMALL, startDemo } from './demo_pages.mjs';
 
 /** Milliseconds for what a GPU in software compiles. */
-const PATIENCE = 120_000;
+const PATIENCE = 300_000;
 
 let demo, page, logs, ask, answers, ready, told;
 before(async () => {
