@@ -46,6 +46,18 @@ async function visit(mounts = { '/': dist }, query = '') {
 /** Resolves once the page and what it needs is kept. */
 const kept = (page) => page.waitForFunction(() => navigator.serviceWorker.controller?.state === 'activated');
 
+/** Opens each dialog of the chat, and closes it when what it shows has come. */
+async function openDialogs(page) {
+  for (const [button, shown] of [
+    ['#settings', '#system'],
+    ['#models', '#stored li'],
+  ]) {
+    await page.locator(button).click();
+    await page.locator(shown).first().waitFor();
+    await page.keyboard.press('Escape');
+  }
+}
+
 test('after the first visit the page answers without a server', { timeout: 60_000 }, async () => {
   const { server, page, context, logs, ready, ask, answers } = await visit();
   await ready();
@@ -63,14 +75,7 @@ test('after the first visit the page answers without a server', { timeout: 60_00
   await ready();
   await ask('What does Vec::push do?');
   assert.equal(await answers.last().textContent(), first);
-  for (const [button, shown] of [
-    ['#settings', '#system'],
-    ['#models', '#stored li'],
-  ]) {
-    await page.locator(button).click();
-    await page.locator(shown).first().waitFor();
-    await page.keyboard.press('Escape');
-  }
+  await openDialogs(page);
   // What was never used is not there, and says so.
   await page.getByRole('link', { name: 'Inspect' }).click();
   await page.locator('#inspect-error').waitFor();
@@ -232,14 +237,7 @@ test('every view keeps to the policy, and nobody else is asked for anything', { 
     .locator('#attach')
     .setInputFiles({ name: 'main.rs', mimeType: 'text/plain', buffer: Buffer.from('fn main() {}') });
   await ask('What does this do?');
-  for (const [button, shown] of [
-    ['#settings', '#system'],
-    ['#models', '#stored li'],
-  ]) {
-    await page.locator(button).click();
-    await page.locator(shown).first().waitFor();
-    await page.keyboard.press('Escape');
-  }
+  await openDialogs(page);
   await page.getByRole('button', { name: 'Export this chat' }).click();
   await page.getByRole('link', { name: 'Inspect' }).click();
   await page.locator('.stage').nth(2).waitFor();

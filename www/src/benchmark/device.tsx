@@ -6,7 +6,7 @@ import type { DeviceReport, FormsReport } from 'rlx-wasm';
 import { useEffect, useRef } from 'preact/hooks';
 import { failureOf } from '../state/engine.js';
 import type { Failure } from '../state/engine.js';
-import { DataTable } from './data_table.js';
+import { DataTable } from '../ui/data_table.js';
 import { Share } from './share.js';
 import { running as benchmarking } from './state.js';
 
@@ -154,6 +154,7 @@ function Choice({ name, tried, tuning }: { name: string; tried: { [tried: string
   const rows = Object.entries(tried);
   return (
     <DataTable
+      named
       caption={CHOICES[name] ?? name}
       head={['Tried', 'Milliseconds']}
       chosen={rows.findIndex(([each]) => each === taken)}
@@ -166,6 +167,7 @@ function Forms({ all }: { all: readonly FormsReport[] }) {
   const pair = (ms: [number, number] | null) => (ms ? `${short(ms[0])} / ${short(ms[1])}` : '–');
   return (
     <DataTable
+      named
       caption="Layers of models: milliseconds with integers / with floats"
       head={['Model', 'A token', 'A prompt of 128', 'Taken']}
       rows={all.map((each) => [

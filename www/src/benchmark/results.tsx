@@ -1,9 +1,9 @@
 /** What a benchmark found: two charts, a table with the same numbers, what was not measured, and all of it as JSON. */
 
+import { DataTable } from '../ui/data_table.js';
 import { bytes, milliseconds, plural } from '../ui/format.js';
 import { Chart } from './chart.js';
 import type { Bar } from './chart.js';
-import { DataTable } from './data_table.js';
 import { ceiling, decodeRate, firstToken, grouped as rate, promptRate } from './figures.js';
 import type { Spread } from './figures.js';
 import { Share } from './share.js';
@@ -78,6 +78,7 @@ export function Results({ benchmark }: { benchmark: Benchmark }) {
             is not their head, read less than all weights and may come above it.
           </p>
           <DataTable
+            named
             caption={`Medians, with the least and the most of ${plan.rounds} rounds`}
             head={[
               'Executor',

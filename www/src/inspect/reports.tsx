@@ -1,6 +1,7 @@
 /** What fused and what did not, and how the device runs each kind of operator. */
 
 import type { DispatchReport, FusionReport } from 'rlx-wasm/inspect';
+import { DataTable } from '../ui/data_table.js';
 import { bytes, plural } from '../ui/format.js';
 
 export function Fusion({ report: { nodes, traffic, fused, misses } }: { report: FusionReport }) {
@@ -12,13 +13,13 @@ export function Fusion({ report: { nodes, traffic, fused, misses } }: { report: 
         {traffic &&
           ` By the target's cost model a run makes ${plural(traffic.after.launches, 'launch')} instead of ${traffic.before.launches} and moves ${bytes(traffic.after.bytes)} of values instead of ${bytes(traffic.before.bytes)}.`}
       </p>
-      <Table
+      <DataTable
         caption="Passes that changed something"
         head={['Pass', 'Changes']}
         rows={passes.map(([pass, changes]) => [pass, changes])}
       />
       {misses.length > 0 && (
-        <Table
+        <DataTable
           caption="What nearly fused"
           head={['Pattern', 'At', 'Why not', 'What would help']}
           rows={misses.map(({ pattern, node, reason, context, hint }) => [
@@ -36,54 +37,18 @@ export function Fusion({ report: { nodes, traffic, fused, misses } }: { report: 
 export function Dispatch({ report: { backend, kinds, unsupported } }: { report: DispatchReport }) {
   return (
     <section class="report" aria-label="Operators">
-      <Table
+      <DataTable
         caption={`How ${backend} runs each kind of operator`}
         head={['Operator', 'How many', 'How', 'Why']}
         rows={kinds.map(({ kind, nodes, path, why }) => [kind, nodes, path, why])}
       />
       {unsupported.length > 0 && (
-        <Table
+        <DataTable
           caption="What it cannot run"
           head={['At', 'Operator', 'Form', 'Why']}
           rows={unsupported.map(({ node, kind, form, why }) => [node, kind, form, why])}
         />
       )}
     </section>
-  );
-}
-
-export function Table({
-  caption,
-  head,
-  rows,
-}: {
-  caption: string;
-  head: readonly string[];
-  rows: readonly (readonly (string | number)[])[];
-}) {
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
-      <table>
-        <caption>{caption}</caption>
-        <thead>
-          <tr>
-            {head.map((each) => (
-              <th key={each} scope="col">
-                {each}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, i) => (
-            <tr key={i}>
-              {row.map((cell, j) => (
-                <td key={j}>{cell}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }

@@ -2,8 +2,8 @@
 
 import type { InspectedProgram, Trace } from 'rlx-wasm/inspect';
 import { useEffect, useState } from 'preact/hooks';
+import { DataTable } from '../ui/data_table.js';
 import { bytes, plural } from '../ui/format.js';
-import { Table } from './reports.js';
 import { bandwidth, bytesOf, share, time, totalsOf } from './times.js';
 import { TimelinePicture } from './timeline_picture.js';
 import { forgetTimes, stopTiming, timed, timeStep, timing, untimed } from './timeline_state.js';
@@ -99,7 +99,7 @@ function Times({ trace }: { trace: Trace }) {
           ` This browser rounds the GPU’s clock to ${time(clockMs)}: a shorter kernel’s time is only known about, and sums below better than single kernels.`}
       </p>
       <TimelinePicture launches={launches} />
-      <Table
+      <DataTable
         caption="Time by kernel, of all layers together"
         head={['Step', 'Kernel', 'How many', 'Time', 'Share', 'Bytes moved', 'Bandwidth']}
         rows={totals.map((total) => [

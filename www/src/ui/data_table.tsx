@@ -6,11 +6,13 @@ interface Properties {
   caption: string;
   head: readonly string[];
   rows: readonly (readonly ComponentChildren[])[];
+  /** Whether a row's first cell is its name. */
+  named?: boolean;
   /** The row that stands out. */
   chosen?: number;
 }
 
-export function DataTable({ caption, head, rows, chosen }: Properties) {
+export function DataTable({ caption, head, rows, named = false, chosen }: Properties) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
       <table>
@@ -27,7 +29,7 @@ export function DataTable({ caption, head, rows, chosen }: Properties) {
         <tbody>
           {rows.map((row, i) => (
             <tr key={i} class={i === chosen ? 'chosen' : undefined}>
-              {row.map((cell, j) => (j === 0 ? <th scope="row">{cell}</th> : <td key={j}>{cell}</td>))}
+              {row.map((cell, j) => (named && j === 0 ? <th scope="row">{cell}</th> : <td key={j}>{cell}</td>))}
             </tr>
           ))}
         </tbody>
