@@ -83,7 +83,7 @@ export interface Asked {
 }
 
 export function readDocument(documents: readonly Attachment[], { name, query, part }: Asked): string {
-  // Who names none means the visitor's own, the last one if there are several.
+  // A call without a name means the visitor's own document, the last one if there are several.
   const file = name === undefined ? documents.at(-1) : documents.find((each) => each.name === name);
   if (!file) {
     const names = documents.map((each) => each.name).join(', ');

@@ -11,7 +11,7 @@ const MODEL_FILES = '.gguf,.safetensors,.json,.model,.jinja,.txt';
 
 interface Properties {
   onChoose: (source: Source) => void;
-  /** What it is for. Only a model to chat with is asked whether it fits, and is what a drop on the page means. */
+  /** What the model is for. Only a model for the chat is checked for its size, and only that may be dropped on the page. */
   use?: 'chat' | 'inspect' | 'search';
 }
 

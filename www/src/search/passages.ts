@@ -24,8 +24,8 @@ const HEADING = /^#{1,6}[ \t]+(\S.*)$/;
 const HEADING_LENGTH = 120;
 
 /**
- * About how many tokens a text has: words are a token for each six letters, and every other character is one. It is
- * meant to be rather too much than too little.
+ * About how many tokens a text has: words are a token for each six letters, and every other character is one. The
+ * estimate is high rather than low, so that the model cuts few passages.
  */
 export function weigh(text: string): number {
   let sum = 0;

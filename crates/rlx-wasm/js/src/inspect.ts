@@ -62,12 +62,12 @@ export class Inspection {
   }
 
   /**
-   * Times a program's kernels on this GPU. The program gets memory of its own for weights, caches and arena, as much as
-   * a loaded model has, which is free again afterwards; the weights are zeros, so nothing is downloaded. Kernels take as
-   * long with other values, with two exceptions: with zeros all rows of a prompt have the same experts, and a GPU may
-   * keep a higher clock. Each kernel has a compute pass of its own, so that they do not overlap: a
-   * step of short kernels takes two or three times as long as in an engine, and their shares say more than their sum.
-   * The sampler takes the best token.
+   * Times a program's kernels on this GPU. The program gets memory of its own for weights, caches and arena, as much
+   * as a loaded model has, which is free again afterwards. The weights are zeros, so nothing is downloaded. Kernels
+   * take as long with other values, with two exceptions: with zeros all rows of a prompt have the same experts, and
+   * a GPU may keep a higher clock. The sampler takes the best token. Each kernel has a compute pass of its own, so
+   * that kernels do not overlap: a step of short kernels takes two or three times as long as in an engine. Compare
+   * the kernels with each other, not their sum with an engine's step.
    *
    * Rejects with an `RlxError`: `unsupported` (the CPU, which has no such clock; a browser or a GPU without WebGPU's
    * feature `timestamp-query`), `usage` (an option; a trace while another one runs), `out_of_memory`, `cancelled` (the
