@@ -109,6 +109,25 @@ test('of what a killed tab had, less than 5 % is downloaded again', async (t) =>
   assert.deepEqual(asked(), ['HEAD']);
 });
 
+test('a load that ends between the last byte and the end leaves a file that the next load completes', async () => {
+  const left = await page.evaluate(async (url) => {
+    const { openStore } = await import('/dist/store.js');
+    const { ShardCache } = await import('/dist/cache.js');
+    const shard = await new ShardCache(await openStore()).reader(url);
+    await shard.open();
+    while (shard.position < shard.bytes) await shard.read();
+    await shard.close();
+    return (await (await import('/dist/index.js')).Engine.models.list()).map(({ bytes, complete }) => ({ bytes, complete }));
+  }, `${server.url}${BIG}`);
+  assert.deepEqual(left, [{ bytes: big.length, complete: false }]);
+  server.requests.length = 0;
+  assert.deepEqual(await visit(page), right);
+  assert.deepEqual(asked(), ['HEAD']);
+  const now = await page.evaluate(async () => (await (await import('/dist/index.js')).Engine.models.list()).map(({ complete }) => complete));
+  assert.deepEqual(now, [true]);
+  assert.deepEqual(await visit(page), { ...right, from: 'cache' });
+});
+
 test('two tabs load one file at once: it is downloaded once', async () => {
   // So slow that the second tab is there before the first has all, on a busy machine too.
   server.behave[BIG] = { bytesPerSecond: 12 * MIB };

@@ -184,6 +184,11 @@ export class Download implements Copy {
   }
 
   async publish(sha256?: string): Promise<void> {
+    // A load that ended between its last byte and this left all pieces: nothing was to be written then.
+    if (this.turn.mine && !this.#writing && this.#record?.item) {
+      await this.#learnEnd().catch(() => {});
+      this.#writing = this.turn.mine;
+    }
     await this.#next(async () => {
       await this.#closePiece();
       const { records } = this.keeper;
