@@ -103,6 +103,7 @@ await main(async () => {
   })).finally(() => clearInterval(beat));
 
   for (const skip of total.skipped) say(`skipped: ${skip}`);
+  for (const what of total.unsteady) say(`unsteady: ${what}`);
   const unexpected = total.unexpected();
   if (process.env.CI && unexpected.length > 0) {
     failures.push(`${unexpected.length} skipped tests are not in tests/skips.txt: ${unexpected.join('; ')}`);

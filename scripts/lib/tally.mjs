@@ -14,6 +14,10 @@ export class Tally {
   skipped = [];
   /** Whether a page of a browser stopped answering. */
   stopped = false;
+  /** Names of node's tests that failed. */
+  failures = new Set();
+  /** What failed, and passed when it ran once more. */
+  unsteady = [];
 
   /**
    * Adds up what cargo's and node's test runners print. A Rust test that skips itself is one of those that
@@ -31,6 +35,7 @@ export class Tally {
     for (const [, word, n] of text.matchAll(/^(?:#|ℹ) (pass|fail|cancelled) (\d+)$/gm)) {
       this[word === 'pass' ? 'passed' : 'failed'] += Number(n);
     }
+    for (const [, name] of text.matchAll(/^✖ (.+) \([\d.]+ms\)$/gm)) this.failures.add(name);
     this.stopped ||= text.includes(STOPPED);
     const ok = new Set(Array.from(text.matchAll(/^test (\S+) \.\.\. ok$/gm), ([, name]) => name));
     for (const [, skip] of skips.matchAll(/^rlx-skip: (.*)$/gm)) {
@@ -40,10 +45,16 @@ export class Tally {
   }
 
   /** Adds another's counts. */
-  merge({ passed, failed, skipped }) {
+  merge({ passed, failed, skipped, unsteady }) {
     this.passed += passed;
     this.failed += failed;
     this.skipped.push(...skipped);
+    this.unsteady.push(...unsteady);
+  }
+
+  /** Whether a file of browser tests may run once more: a page stopped answering, or no more than two tests failed. */
+  mayRunAgain() {
+    return this.stopped || (this.failed > 0 && this.failed <= 2);
   }
 
   /** Skips that tests/skips.txt does not allow. */

@@ -35,6 +35,23 @@ test('a test that skipped several parts is one that did not pass', () => {
   assert.equal(`${tally}`, '1 passed, 1 failed, 3 skipped');
 });
 
+test('a file of which one or two tests fail may run once more, and one with more may not', () => {
+  const of = (failed) => {
+    const tally = new Tally();
+    const lines = Array.from({ length: failed }, (_, i) => `✖ test ${i} (12.5ms)\n`).join('');
+    tally.add(`✔ works (1ms)\n${lines}ℹ pass 1\nℹ fail ${failed}\n✖ failing tests:\n${lines}`);
+    return tally;
+  };
+  assert.deepEqual([0, 1, 2, 3].map((n) => of(n).mayRunAgain()), [false, true, true, false]);
+  assert.deepEqual([...of(2).failures], ['test 0', 'test 1']);
+  const total = new Tally();
+  total.unsteady.push('a');
+  const one = new Tally();
+  one.unsteady.push('b');
+  total.merge(one);
+  assert.deepEqual(total.unsteady, ['a', 'b']);
+});
+
 test('a page that stopped answering is told from a test that fails', () => {
   const tally = new Tally();
   tally.add('Error: the page answered 3\nℹ pass 1\nℹ fail 1\n');
