@@ -63,6 +63,8 @@ pub mod safetensors;
 #[cfg(feature = "text")]
 pub mod text;
 
+#[cfg(feature = "vision")]
+pub mod image;
 pub mod models;
 pub mod weights;
 

@@ -19,6 +19,7 @@ mod graphs;
 #[path = "../../../tests/support/held.rs"]
 mod held;
 mod hir;
+mod image;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod models;

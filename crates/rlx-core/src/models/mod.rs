@@ -7,6 +7,8 @@ mod checkpoint;
 pub mod convert;
 mod decoder;
 mod deepseek;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod dinov2;
 #[cfg(feature = "encoders")]
 mod encoder;
 #[cfg(feature = "encoders")]
@@ -40,6 +42,8 @@ mod nomic_bert;
 mod olmo2;
 mod phi3;
 mod pooling;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod position_grid;
 mod qwen2;
 mod qwen3;
 mod qwen35;
@@ -54,6 +58,10 @@ mod tokenizer;
 #[cfg(feature = "text")]
 mod tokenizer_files;
 mod transformers;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod vision_transformer;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod vit;
 #[cfg(feature = "encoders")]
 mod wordpiece;
 
@@ -85,6 +93,8 @@ pub use tokenizer::chat_template;
 pub use tokenizer::{tokenizer, vocabulary};
 #[cfg(feature = "text")]
 pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
+#[cfg(all(feature = "vision", feature = "encoders"))]
+pub use vision_transformer::{ImageEncoder, ImageLayers};
 #[cfg(feature = "encoders")]
 pub use wordpiece::wordpiece;
 
@@ -118,4 +128,8 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     #[cfg(feature = "encoders")]
     nomic_bert::FAMILY,
+    #[cfg(all(feature = "vision", feature = "encoders"))]
+    vit::FAMILY,
+    #[cfg(all(feature = "vision", feature = "encoders"))]
+    dinov2::FAMILY,
 ];

@@ -7,5 +7,7 @@ mod encoders;
 #[cfg(feature = "text")]
 mod minilm;
 mod strict;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod vision;
 #[cfg(feature = "text")]
 mod wordpiece;

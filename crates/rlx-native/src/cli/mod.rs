@@ -8,6 +8,7 @@ mod chat;
 mod convert;
 mod devices;
 mod embed;
+mod features;
 mod fidelity;
 mod graph;
 mod inspect;
@@ -48,6 +49,8 @@ enum Command {
     Chat(chat::ChatArgs),
     /// Compute vectors of texts.
     Embed(embed::EmbedArgs),
+    /// Compute vectors of images.
+    Features(features::FeaturesArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
     /// Print the prompt that a chat template makes of a conversation.
@@ -104,6 +107,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::chat(&args),
         Command::Embed(args) => embed::embed(&args),
+        Command::Features(args) => features::features(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),

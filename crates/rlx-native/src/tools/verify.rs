@@ -7,13 +7,14 @@
 //! as in the record, and so are K/V unless another type is asked for, which has a tolerance of its own
 //! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
-//! An encoder's record is in `verify/encoder.rs`.
+//! An encoder's record is in `verify/encoder.rs`, that of a model of images in `verify/features.rs`.
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
 mod blocks;
 mod encoder;
+mod features;
 mod layers;
 mod lengths;
 
@@ -352,11 +353,33 @@ pub fn verify_model(
     let record = Record::open(&dir.join("io.safetensors"))?;
     let (family, tolerance) = about(&record)?;
     let info = device.info();
-    if models::open(&folder.checkpoint())?.facts().task == Task::Embed {
-        let outputs = encoder::outputs(&folder, &record, row, &device, tolerance, layers)?;
-        return Ok(Report { family, info, outputs });
-    }
-    let tolerance = tolerance.max(cache_tolerance(kv));
+    let task = models::open(&folder.checkpoint())?.facts().task;
+    let outputs = match task {
+        Task::Embed => encoder::outputs(&folder, &record, row, &device, tolerance, layers)?,
+        Task::Features => features::outputs(&folder, &record, row, &device, tolerance, layers)?,
+        Task::Generate => {
+            let tolerance = tolerance.max(cache_tolerance(kv));
+            generated(&folder, &record, row, device, (tolerance, kv), layers)?
+        }
+        Task::Transcribe | Task::Segment | Task::Imagine => {
+            let what = format!("a model that {} has no record that is compared", task.does());
+            return Err(Error::new(Code::Unsupported, what)
+                .at(record.name.clone())
+                .hint("give a model that generates or embeds text, or makes vectors of images"));
+        }
+    };
+    Ok(Report { family, info, outputs })
+}
+
+/// Makes what is recorded of a language model, with caches of a type, and compares it.
+fn generated(
+    folder: &Folder,
+    record: &Record,
+    row: &DeviceRow,
+    device: Arc<dyn Device>,
+    (tolerance, kv): (f64, DType),
+    layers: bool,
+) -> Result<Vec<Comparison>> {
     let mut programs = vec![
         ProgramSpec::verify(CHUNK, false),
         ProgramSpec::prefill(CHUNK),
@@ -390,35 +413,35 @@ pub fn verify_model(
     };
     // A record of block diffusion has logits under two lengths of blocks, one of LongRoPE under two contexts; its
     // layers are of the shorter one.
-    let edge = lengths::short(&record)?;
-    let shorter = runner(blocks::length(&record)?, edge)?;
+    let edge = lengths::short(record)?;
+    let shorter = runner(blocks::length(record)?, edge)?;
     let runner = runner(None, None)?;
     let mut outputs = Vec::new();
     let names = || record.header.tensors.keys().map(String::as_str);
     for name in names().filter(|n| n.starts_with("out.")) {
-        if let Some(sampled) = blocks::sampled(&shorter, &record, name)? {
+        if let Some(sampled) = blocks::sampled(&shorter, record, name)? {
             outputs.push(sampled);
             continue;
         }
         if edge.is_some() {
             let sides = [&shorter, &runner];
-            if let Some(made) = lengths::output(sides, &record, name, tolerance)? {
+            if let Some(made) = lengths::output(sides, record, name, tolerance)? {
                 outputs.push(made);
                 continue;
             }
         }
         let is_shorter = name == "out.block_logits" || edge.is_some() && !lengths::is_long(name);
         let runner = if is_shorter { &shorter } else { &runner };
-        outputs.push(output(runner, &record, name, tolerance)?);
+        outputs.push(output(runner, record, name, tolerance)?);
     }
     if layers {
         let rows = shorter.all_rows(LAYERS, &record.ids("in.input_ids")?)?;
         let taps = shorter.compiled.module.taps.iter().map(|(tap, _)| tap.as_str());
         let made: Vec<(&str, &[f32])> =
             taps.filter_map(|tap| Some((tap, rows.get(tap)?.as_slice()))).collect();
-        outputs.extend(layers::compared(&record, &made, tolerance)?);
+        outputs.extend(layers::compared(record, &made, tolerance)?);
     }
-    Ok(Report { family, info, outputs })
+    Ok(outputs)
 }
 
 /// Makes one recorded output and compares it.
