@@ -33,7 +33,7 @@ fn open(checkpoint: &Checkpoint<'_>) -> Result<ImageEncoder> {
             return Err(keys.unsupported("pooler_act", what, "supported: tanh"));
         }
         if let Some(n) = keys.opt_u64("pooler_output_size")?.filter(|&n| n != dim) {
-            let what = format!("a pooler of {n} numbers for rows of {dim} is not supported");
+            let what = format!("pooler_output_size is {n}, and only {dim} is supported here");
             return Err(keys.unsupported("pooler_output_size", what, "supported: hidden_size"));
         }
         Ok((keys.positive("intermediate_size")?, ImageLayers::Vit))

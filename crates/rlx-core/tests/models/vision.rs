@@ -178,7 +178,11 @@ fn published_names_and_heads_are_read_and_others_are_refused() {
         let plain = ["hidden", "pooler_output"];
         assert_eq!(outputs(prefix, &[]).unwrap(), plain);
         assert_eq!(outputs(prefix, &head).unwrap(), ["hidden", "pooler_output", "logits"]);
-        assert_eq!(outputs("", &[("embeddings.mask_token", &[1, 64])]).unwrap(), plain);
+        // One that has it already has it inert.
+        if name == "vit" {
+            let mask: [(&str, &[u64]); 1] = [("embeddings.mask_token", &[1, 64])];
+            assert_eq!(outputs("", &mask).unwrap(), plain);
+        }
         let e = outputs(prefix, &head[..1]).unwrap_err();
         assert!(e.what.contains("classifier.bias is missing"), "{e}");
         let e = outputs(prefix, &[("decoder.0.weight", &[4, 64])]).unwrap_err();
