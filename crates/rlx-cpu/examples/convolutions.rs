@@ -1,6 +1,6 @@
 //! Times convolutions, resizing and what encoders do beside them: `convolutions THREADS`, then lines `CASE RUNS` on
 //! stdin, each answered by the milliseconds of every run on one line. A program of its own, so that another can be
-//! timed in turns with it (benches/convolutions/run.py, which has the same cases).
+//! timed in turns with it.
 
 #[path = "../../../tests/support/load.rs"]
 #[allow(dead_code)]
@@ -108,7 +108,7 @@ fn case(name: &str) -> Result<(Op, Vec<Vec<u64>>, usize)> {
             let [m, k, n] = numbers[..] else {
                 return Err(Error::usage(format!("no case {name}")));
             };
-            (MatMul::new(1).into(), vec![vec![m, k], vec![n, k]], 1)
+            (MatMul::plain().into(), vec![vec![m, k], vec![n, k]], 1)
         }
     })
 }
