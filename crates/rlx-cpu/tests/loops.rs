@@ -290,15 +290,14 @@ fn states_without_a_control_block_are_written_by_every_submission() {
     agrees(&g, &params, "state_write");
 }
 
-/// A convolution of so many places: its parts copy a window of 4 KiB for each.
+/// Columns of so many places: their parts copy a window of 4 KiB for each.
 #[cfg(feature = "graphs")]
-fn convolution(places: u64) -> Route {
-    let mut g = Graph::new("convolution");
+fn columns(places: u64) -> Route {
+    let mut g = Graph::new("columns");
     let ty = |dims: &[u64]| Type::tensor(DType::F32, Shape::of(dims));
     let x = g.param(ParamKind::Input, "x", ty(&[1, 64, places + 15]));
-    let w = g.param(ParamKind::Weight, "w", ty(&[2, 64, 16]));
-    let conv = Conv { window: Window::new(1), groups: 1, bias: false };
-    let y = g.push1(conv, &[x, w], "conv").unwrap();
+    let columns = Im2Col { kernel: vec![16], window: Window::new(1) };
+    let y = g.push1(columns, &[x], "columns").unwrap();
     g.output("y", y);
     let target = cpus()[0].target().clone();
     dispatch_report(g, &target, &CompileOptions::default()).unwrap().kinds[0].route
@@ -307,8 +306,8 @@ fn convolution(places: u64) -> Route {
 #[cfg(feature = "graphs")]
 #[test]
 fn parts_that_are_as_large_as_a_file_are_left_to_loops() {
-    assert_eq!(convolution(16), Route::Common);
+    assert_eq!(columns(16), Route::Common);
     // 256 MiB are the windows of 65,536 places.
-    assert_eq!(convolution(65_536), Route::Common);
-    assert_eq!(convolution(65_537), Route::Claimed(Path::Loops));
+    assert_eq!(columns(65_536), Route::Common);
+    assert_eq!(columns(65_537), Route::Claimed(Path::Loops));
 }

@@ -36,6 +36,7 @@ mod splits;
 #[cfg(feature = "graphs")]
 #[path = "../../../tests/support/texts.rs"]
 mod texts;
+mod windows;
 
 #[cfg(feature = "graphs")]
 #[test]

@@ -8,6 +8,8 @@ use crate::panel::ROWS;
 use crate::simd::{Lanes, Level, Simd, Task, dispatch};
 use core::array::from_fn;
 use core::marker::PhantomData;
+#[cfg(feature = "graphs")]
+use core::ops::Range;
 
 /// A scalar type.
 pub(crate) trait Scalar {
@@ -94,6 +96,49 @@ pub(crate) fn multiply_each<T: Scalar>(
     dispatch(level, Multiply::<T> { panels, x, m, k, y, fast: false, of: PhantomData });
 }
 
+/// The same with elements `k` of rows that are `row` elements long: `panels` has those alone. Sums go on from what `y`
+/// has, but where `k` begins at 0.
+#[cfg(feature = "graphs")]
+pub(crate) fn multiply_part<T: Scalar>(
+    level: Level,
+    panels: Panels<'_>,
+    x: &[f32],
+    row: usize,
+    k: Range<usize>,
+    m: usize,
+    y: &mut [f32],
+) {
+    dispatch(level, Part::<T> { panels, x, row, k, m, y, of: PhantomData });
+}
+
+#[cfg(feature = "graphs")]
+struct Part<'a, T> {
+    panels: Panels<'a>,
+    x: &'a [f32],
+    row: usize,
+    k: Range<usize>,
+    m: usize,
+    y: &'a mut [f32],
+    of: PhantomData<T>,
+}
+
+#[cfg(feature = "graphs")]
+impl<T: Scalar> Task for Part<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Part { panels, x, row, k, m, y, .. } = self;
+        let panel = |i: usize| &panels.bytes[i * panels.step..][..k.len() * T::STEP];
+        let (sums, several) = ((m * ROWS).max(1), at_once::<S>());
+        for (y, i) in y.chunks_mut(several * sums).zip((0..).step_by(several)) {
+            let n = y.len() / sums;
+            let panels = [panel(i), panel(i + n - 1)];
+            let block = Block { panels, n, start: k.start, end: k.end, k: row, m };
+            block.rows::<S, T>(s, x, y);
+        }
+    }
+}
+
 struct Multiply<'a, T> {
     panels: Panels<'a>,
     x: &'a [f32],
@@ -157,15 +202,7 @@ fn by_blocks<S: Simd, T: Scalar>(
             k,
             m,
         };
-        let mut row = 0;
-        while row < m {
-            row += match m - row {
-                8.. if S::TILE >= 8 => block.tiles::<S, T, 8>(s, x, row, y),
-                4.. => block.tiles::<S, T, 4>(s, x, row, y),
-                2.. => block.tiles::<S, T, 2>(s, x, row, y),
-                _ => block.tiles::<S, T, 1>(s, x, row, y),
-            };
-        }
+        block.rows::<S, T>(s, x, y);
         start = end;
         if start >= k {
             break;
@@ -185,6 +222,20 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
+    /// All rows of x.
+    #[inline(always)]
+    fn rows<S: Simd, T: Scalar>(&self, s: S, x: &[f32], y: &mut [f32]) {
+        let mut row = 0;
+        while row < self.m {
+            row += match self.m - row {
+                8.. if S::TILE >= 8 => self.tiles::<S, T, 8>(s, x, row, y),
+                4.. => self.tiles::<S, T, 4>(s, x, row, y),
+                2.. => self.tiles::<S, T, 2>(s, x, row, y),
+                _ => self.tiles::<S, T, 1>(s, x, row, y),
+            };
+        }
+    }
+
     /// `M` rows from `row` on: as many vectors at once as keep enough sums in flight, and in registers.
     #[inline(always)]
     fn tiles<S: Lanes, T: Scalar, const M: usize>(

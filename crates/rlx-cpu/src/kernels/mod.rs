@@ -9,7 +9,8 @@
 //!
 //! The feature `graphs` has the kernels that networks other than language models need. `elementwise/` is one
 //! engine for all operators of that kind, `picks.rs` one for copies in another order, `product.rs` one for
-//! products of tensors; `rows.rs` is what norms and the softmax do with a row, `convert.rs` floats of 16 bits.
+//! products of tensors; `patches.rs` multiplies patches of images and `slide.rs` runs windows over
+//! them; `rows.rs` is what norms and the softmax do with a row, `convert.rs` floats of 16 bits.
 
 #[cfg(feature = "graphs")]
 mod argmax;
@@ -29,6 +30,10 @@ mod clamp;
 #[cfg(feature = "graphs")]
 mod compare;
 mod concat;
+#[cfg(feature = "graphs")]
+mod conv;
+#[cfg(feature = "graphs")]
+mod conv_transpose;
 #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
 mod convert;
 #[cfg(feature = "graphs")]
@@ -51,6 +56,8 @@ mod gather_elements;
 mod group_norm;
 mod grouped_matmul;
 pub(crate) mod int8;
+#[cfg(feature = "graphs")]
+mod interpolate;
 mod iota;
 mod kv_write;
 #[cfg(feature = "graphs")]
@@ -60,7 +67,11 @@ mod math;
 mod matmul;
 #[cfg(feature = "graphs")]
 mod pad;
+#[cfg(feature = "graphs")]
+mod patches;
 mod picks;
+#[cfg(feature = "graphs")]
+mod pool;
 mod predict;
 #[cfg(feature = "graphs")]
 pub(crate) mod product;
@@ -90,6 +101,8 @@ mod sdpa;
 #[cfg(feature = "graphs")]
 mod select;
 mod slice;
+#[cfg(feature = "graphs")]
+mod slide;
 #[cfg(feature = "graphs")]
 mod softmax;
 #[cfg(feature = "graphs")]
@@ -229,6 +242,12 @@ kernels! {
     GatherElements: gather_elements::takes, gather_elements::plan;
     #[cfg(feature = "graphs")]
     StateWrite: state_write::takes, state_write::plan;
+    #[cfg(feature = "graphs")] Conv: conv::takes, conv::plan;
+    #[cfg(feature = "graphs")]
+    ConvTranspose: conv_transpose::takes, conv_transpose::plan;
+    #[cfg(feature = "graphs")] Pool: pool::takes, pool::plan;
+    #[cfg(feature = "graphs")]
+    Interpolate: interpolate::takes, interpolate::plan;
 }
 
 /// Picks the kernel of a step.

@@ -131,7 +131,7 @@ impl Operator for Interpolate {
 impl Interpolate {
     /// What each result of an axis is made of: the first neighbour and the weights from it on.
     /// `input` is 1 or more; all neighbours are within it.
-    pub(crate) fn taps(&self, input: u64, output: u64) -> Vec<(usize, Vec<f64>)> {
+    pub fn taps(&self, input: u64, output: u64) -> Vec<(usize, Vec<f64>)> {
         let last = input.saturating_sub(1) as i64;
         let scale = input as f64 / output as f64;
         let corners = if output > 1 { last as f64 / (output - 1) as f64 } else { 0.0 };
