@@ -276,14 +276,18 @@ fn attention(out: &mut Out) -> Result<()> {
         ] {
             let softcap = (mask == Mask::Bias).then_some(30.0);
             let op = Sdpa { mask, softcap, layout: HeadLayout::Bhsd, ..Sdpa::new(4, 40) };
-            let x = (dtype, &[2u64, 4, 9, 40][..]);
-            let mut operands = vec![x, x, x];
-            match mask {
-                Mask::Custom => operands.push((DType::BOOL, &[2, 9])),
-                Mask::Bias => operands.push((dtype, &[1, 4, 9, 9])),
-                _ => {}
+            // Few workgroups, and as many as a tile asks for.
+            for (form, batch) in [("", 2), ("_tile", 16)] {
+                let x = (dtype, &[batch, 4, 9, 40][..]);
+                let mut operands = vec![x, x, x];
+                let seen = [batch, 9];
+                match mask {
+                    Mask::Custom => operands.push((DType::BOOL, &seen)),
+                    Mask::Bias => operands.push((dtype, &[1, 4, 9, 9])),
+                    _ => {}
+                }
+                put(out, format!("sdpa{form}_{dtype}_{name}"), op.clone(), &operands)?;
             }
-            put(out, format!("sdpa_{dtype}_{name}"), op, &operands)?;
         }
     }
     Ok(())
