@@ -31,7 +31,7 @@ fn forms() -> Vec<Sdpa> {
 fn every_mask_layout_and_size() {
     let (d, mut rng) = (device(), Rng(81));
     for form in forms() {
-        for (b, s_q, s_k) in [(2, 5, 5), (1, 1, 70), (1, 35, 67), (2, 17, 17)] {
+        for (b, s_q, s_k) in [(2, 5, 5), (1, 1, 70), (1, 35, 67), (2, 17, 17), (8, 65, 66)] {
             for mask in [Mask::None, Mask::Causal, Mask::Window(3), Mask::Window(1 << 40)] {
                 let op = Sdpa { mask, ..form.clone() };
                 let operands = shapes(&op, b, s_q, s_k).map(|dims| floats(&mut rng, &dims));
@@ -58,21 +58,25 @@ fn a_bias_repeats_and_hides_keys() {
     let (d, mut rng) = (device(), Rng(82));
     for form in forms() {
         let op = Sdpa { mask: Mask::Bias, ..form };
-        let [q, k, v] = shapes(&op, 2, 9, 37).map(|dims| floats(&mut rng, &dims));
-        let heads = op.heads as u64;
-        for dims in [[2, heads, 9, 37], [1, 1, 9, 37], [2, 1, 1, 37], [1, heads, 9, 1]] {
-            let mut bias = floats(&mut rng, &dims);
-            let n = bias.bytes.len() / 4;
-            // Minus infinity hides; the largest negative number leaves shares to others.
-            for (i, hidden) in
-                [(0, f32::NEG_INFINITY), (n / 2, f32::NEG_INFINITY), (n - 1, f32::MIN)]
-            {
-                if dims[3] > 1 {
-                    bias.bytes[4 * i..4 * i + 4].copy_from_slice(&hidden.to_le_bytes());
-                }
+        hides(&d, &mut rng, op.clone(), 2);
+        // As many workgroups as a tile of queries asks for.
+        hides(&d, &mut rng, op, 33);
+    }
+}
+
+fn hides(d: &Arc<TestDevice>, rng: &mut Rng, op: Sdpa, b: u64) {
+    let [q, k, v] = shapes(&op, b, 9, 37).map(|dims| floats(rng, &dims));
+    let heads = op.heads as u64;
+    for dims in [[b, heads, 9, 37], [1, 1, 9, 37], [b, 1, 1, 37], [1, heads, 9, 1]] {
+        let mut bias = floats(rng, &dims);
+        let n = bias.bytes.len() / 4;
+        // Minus infinity hides; the largest negative number leaves shares to others.
+        for (i, hidden) in [(0, f32::NEG_INFINITY), (n / 2, f32::NEG_INFINITY), (n - 1, f32::MIN)] {
+            if dims[3] > 1 {
+                bias.bytes[4 * i..4 * i + 4].copy_from_slice(&hidden.to_le_bytes());
             }
-            check(&d, op.clone(), &[q.clone(), k.clone(), v.clone(), bias], 5e-6);
         }
+        check(d, op.clone(), &[q.clone(), k.clone(), v.clone(), bias], 5e-6);
     }
 }
 
@@ -81,8 +85,10 @@ fn halves_are_read_and_written_as_they_are() {
     let (d, mut rng) = (device(), Rng(83));
     for scalar in [Scalar::F16, Scalar::Bf16] {
         let op = Sdpa { mask: Mask::Causal, ..Sdpa::new(2, 6) };
-        let operands = shapes(&op, 2, 5, 9).map(|dims| some(&mut rng, scalar, &dims));
-        check(&d, op, &operands, 1e-2);
+        for b in [2, 33] {
+            let operands = shapes(&op, b, 5, 9).map(|dims| some(&mut rng, scalar, &dims));
+            check(&d, op.clone(), &operands, 1e-2);
+        }
     }
 }
 

@@ -6,7 +6,9 @@ mod blocks;
 mod elementwise;
 mod movement;
 mod products;
+mod random;
 mod reductions;
+mod windows;
 
 use crate::common::{Buffers, Operand, Rng, TestDevice, case, run};
 use half::{bf16, f16};

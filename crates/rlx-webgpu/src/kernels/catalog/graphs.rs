@@ -3,10 +3,12 @@
 use super::{Kernel, Maker};
 use rlx_core::Result;
 use rlx_core::ops::{
-    ArgMax, ArgMin, BatchMatMul, Binary, Cast, Clamp, Compare, Comparison, Concat, DotGeneral,
-    Expand, Gather, GatherElements, GroupNorm, HeadLayout, Im2Col, Iota, LayerNorm, Map, Mask, Op,
-    Pad, PadMode, Reduce, Reduction, Region, RegionStep, Reverse, Roll, ScatterAdd, Sdpa, Select,
-    Slice, Softmax, Sort, StateWrite, StepFn, StepOperand, TopK, Transpose, Unary, Window, Zip,
+    ArgMax, ArgMin, BatchMatMul, Binary, Cast, Clamp, Compare, Comparison, Concat, Conv,
+    ConvTranspose, DotGeneral, Expand, Gather, GatherElements, GroupNorm, HeadLayout, Im2Col,
+    Interpolate, Interpolation, Iota, LayerNorm, Map, Mask, Op, Pad, PadMode, Pool, PoolKind,
+    RandomNormal, RandomUniform, Reduce, Reduction, Region, RegionStep, Reverse, Roll, ScatterAdd,
+    Sdpa, Select, Slice, Softmax, Sort, StateWrite, StepFn, StepOperand, TopK, Transpose, Unary,
+    Window, Zip,
 };
 use rlx_core::types::{DType, Scalar, Shape};
 use std::collections::BTreeMap;
@@ -46,6 +48,7 @@ pub(super) fn all(out: &mut Out) -> Result<()> {
     movement(out)?;
     reductions(out)?;
     products(out)?;
+    images(out)?;
     attention(out)
 }
 
@@ -208,6 +211,60 @@ fn products(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
+/// Both forms of a convolution, and every tile of the one with tiles.
+fn images(out: &mut Out) -> Result<()> {
+    let window = || Window::new(2).stride(&[2, 1]).pad(&[1, 0], &[1, 2]);
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for (name, channels, filters, groups, image) in [
+            ("each", 6u64, 6u64, 6u64, 8u64),
+            ("16", 3, 5, 1, 8),
+            ("32", 4, 40, 2, 8),
+            ("64", 3, 65, 1, 8),
+            ("64_128", 2, 64, 1, 180),
+            ("128", 2, 128, 1, 180),
+        ] {
+            for bias in [false, true] {
+                let op = Conv { window: window(), groups, bias };
+                let mut operands = vec![
+                    (dtype, vec![1, channels, image, image]),
+                    (dtype, vec![filters, channels / groups, 3, 2]),
+                ];
+                operands.extend(bias.then(|| (dtype, vec![filters])));
+                let operands: Vec<(DType, &[u64])> =
+                    operands.iter().map(|(dtype, dims)| (*dtype, dims.as_slice())).collect();
+                put(out, format!("conv_{dtype}_{name}_{bias}"), op, &operands)?;
+            }
+        }
+        let x = (dtype, &[2u64, 4, 5, 7][..]);
+        let op = ConvTranspose { window: window(), extra: vec![1, 0], groups: 2, bias: true };
+        let operands = [x, (dtype, &[4, 3, 3, 2]), (dtype, &[6])];
+        put(out, format!("conv_transpose_{dtype}"), op, &operands)?;
+        for (kind, count_padding) in
+            [(PoolKind::Max, false), (PoolKind::Average, false), (PoolKind::Average, true)]
+        {
+            let name = format!("pool_{dtype}_{}_{count_padding}", kind.name());
+            let op = Pool { kind, kernel: vec![3, 2], window: window(), count_padding };
+            put(out, name, op, &[x])?;
+        }
+        for (mode, align_corners, antialias) in [
+            (Interpolation::Nearest, false, false),
+            (Interpolation::Linear, false, false),
+            (Interpolation::Linear, true, false),
+            (Interpolation::Linear, false, true),
+            (Interpolation::Cubic, false, false),
+            (Interpolation::Cubic, true, false),
+            (Interpolation::Cubic, false, true),
+        ] {
+            let name = format!("interpolate_{dtype}_{}_{align_corners}_{antialias}", mode.name());
+            let op = Interpolate { size: vec![3, 9], mode, align_corners, antialias };
+            put(out, name, op, &[x])?;
+        }
+    }
+    let key = (DType::U32, &[4u64][..]);
+    put(out, "random_uniform", RandomUniform { dims: Shape::of(&[5]) }, &[key])?;
+    put(out, "random_normal", RandomNormal { dims: Shape::of(&[5]) }, &[key])
+}
+
 fn attention(out: &mut Out) -> Result<()> {
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         for (name, mask) in [
@@ -219,14 +276,18 @@ fn attention(out: &mut Out) -> Result<()> {
         ] {
             let softcap = (mask == Mask::Bias).then_some(30.0);
             let op = Sdpa { mask, softcap, layout: HeadLayout::Bhsd, ..Sdpa::new(4, 40) };
-            let x = (dtype, &[2u64, 4, 9, 40][..]);
-            let mut operands = vec![x, x, x];
-            match mask {
-                Mask::Custom => operands.push((DType::BOOL, &[2, 9])),
-                Mask::Bias => operands.push((dtype, &[1, 4, 9, 9])),
-                _ => {}
+            // Few workgroups, and as many as a tile asks for.
+            for (form, batch) in [("", 2), ("_tile", 16)] {
+                let x = (dtype, &[batch, 4, 9, 40][..]);
+                let mut operands = vec![x, x, x];
+                let seen = [batch, 9];
+                match mask {
+                    Mask::Custom => operands.push((DType::BOOL, &seen)),
+                    Mask::Bias => operands.push((dtype, &[1, 4, 9, 9])),
+                    _ => {}
+                }
+                put(out, format!("sdpa{form}_{dtype}_{name}"), op.clone(), &operands)?;
             }
-            put(out, format!("sdpa_{dtype}_{name}"), op, &operands)?;
         }
     }
     Ok(())

@@ -7,10 +7,12 @@
 //! constants, so shapes share pipelines.
 //!
 //! These have no kernel and are refused by name: `f64`, arithmetic of `i64`, `pow` and `mod` of
-//! floats, sorted values of 8 and 16 bits, random numbers.
+//! floats, sorted values of 8 and 16 bits.
 
 mod axes;
 mod batch_matmul;
+mod conv;
+mod conv_transpose;
 mod dot_general;
 mod elementwise;
 mod expand;
@@ -21,14 +23,18 @@ mod gather_elements;
 mod group_norm;
 mod ids;
 mod im2col;
+mod interpolate;
 mod layer_norm;
 mod pad;
+mod pool;
 mod product;
+mod random;
 mod reduce;
 mod reverse;
 mod roll;
 mod scatter_add;
 mod sdpa;
+mod sliding;
 mod softmax;
 mod sort;
 mod standardise;
@@ -57,6 +63,12 @@ pub(super) const ROWS: &[Row] = &[
     row("transpose", transpose::takes, transpose::transpose),
     row("expand", expand::takes, expand::expand),
     row("reverse", reverse::takes, reverse::reverse),
+    row("conv", conv::takes, conv::conv),
+    row("conv_transpose", conv_transpose::takes, conv_transpose::conv_transpose),
+    row("pool", pool::takes, pool::pool),
+    row("interpolate", interpolate::takes, interpolate::interpolate),
+    row("random_uniform", random::takes, random::random),
+    row("random_normal", random::takes, random::random),
     row("im2col", im2col::takes, im2col::im2col),
     row("pad", pad::takes, pad::pad),
     row("roll", roll::takes, roll::roll),

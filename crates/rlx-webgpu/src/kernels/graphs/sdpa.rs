@@ -11,8 +11,13 @@ use rlx_core::ops::{HeadLayout, Mask, Op, Sdpa};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 
-/// Queries of a workgroup.
-const QUERIES: u64 = 16;
+/// Queries of a workgroup: few where there are few workgroups, else a tile that reads keys and values for four times
+/// as many and multiplies four times as much with what it has read.
+const QUERIES: [u64; 2] = [16, 64];
+/// The widest head of values that a tile has registers for.
+const TILE_WIDTH: u64 = 128;
+/// Workgroups that a tile has to leave: about half the cores of a large GPU, each of which is used better.
+const ENOUGH: u64 = 64;
 /// The widest head of values: a thread keeps an eighth of it.
 const MOST_WIDTH: usize = 512;
 
@@ -84,7 +89,10 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
     let [ql, kl, vl, yl] = layouts;
     let (ql, kl, vl, yl) = (ql?, kl?, vl?, yl?);
     let batch = dims(&q.ty)?[0];
-    let tiles = ql.places.div_ceil(QUERIES);
+    let [few, many] = QUERIES;
+    let tiled = ev <= TILE_WIDTH && batch * heads * ql.places.div_ceil(many) >= ENOUGH;
+    let queries = if tiled { many } else { few };
+    let tiles = ql.places.div_ceil(queries);
     let element = Element::of(y.ty.dtype);
     let element = element.ok_or_else(|| unsupported(format!("attention of {}", y.ty.dtype)))?;
     let mut words = Words::default();
@@ -98,7 +106,7 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
     let seen = seen(
         op,
         mask.first(),
-        (&s_q, &s_k),
+        (&s_q, &s_k, queries),
         [batch, heads, ql.places, kl.places],
         &mut words,
         emit,
@@ -166,7 +174,8 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
         }
     }
     let values: Vec<(&str, &str)> = values.iter().map(|(k, v)| (*k, v.as_str())).collect();
-    let wgsl = fill(wgsl!("sdpa.wgsl"), &values);
+    let text = if tiled { wgsl!("sdpa_tile.wgsl") } else { wgsl!("sdpa.wgsl") };
+    let wgsl = fill(text, &values);
     Ok(Some(Launch { wgsl, entry: "sdpa", words: words.0, groups: batch * heads * tiles }))
 }
 
@@ -184,7 +193,7 @@ struct Seen {
 fn seen(
     op: &Sdpa,
     mask: Option<&Slice>,
-    (s_q, s_k): (&str, &str),
+    (s_q, s_k, queries): (&str, &str, u64),
     sizes: [u64; 4],
     words: &mut Words,
     emit: &mut Emit<'_>,
@@ -192,7 +201,7 @@ fn seen(
     let all = format!("let start = 0u;\n    let end = {s_k};");
     // Queries are the last places of the keys.
     let ahead = format!("{s_k} - {s_q}");
-    let causal = format!("let end = min({s_k}, {ahead} + q0 + 16u);");
+    let causal = format!("let end = min({s_k}, {ahead} + q0 + {queries}u);");
     let mut out = Seen {
         functions: Vec::new(),
         range: all,
