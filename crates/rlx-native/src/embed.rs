@@ -3,11 +3,11 @@
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::network::{CheckpointFiles, Network};
-use rlx_core::models;
+use rlx_core::models::{self, Task};
 pub use rlx_core::models::EmbedOptions;
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::embed::Embedder;
-use rlx_core::runtime::session::network::check_encoder;
+use rlx_core::runtime::session::network::check_task;
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn embedder(
 ) -> Result<Embedder> {
     let checkpoint = files.checkpoint();
     // Before a tokenizer is missed: a model of another kind is said to be one.
-    check_encoder(&Network::of(checkpoint, files.maps(), None)?.1)?;
+    check_task(&Network::of(checkpoint, files.maps(), None)?.1, Task::Embed)?;
     let (pooling, tokenizer, limit) = match files {
         CheckpointFiles::Gguf(source) => (None, models::wordpiece(&source.files)?, None),
         CheckpointFiles::Folder(folder) => {

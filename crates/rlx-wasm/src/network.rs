@@ -5,9 +5,10 @@ use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
 use crate::readers::{Readers, no_config};
 use crate::request::parse;
-use rlx_core::models::{EmbedOptions, Facts, FolderTexts, PoolingKind, wordpiece};
+use rlx_core::image::ImageProcessor;
+use rlx_core::models::{EmbedOptions, Facts, FolderTexts, PoolingKind, Task, wordpiece};
 use rlx_core::runtime::embed::Embedder;
-use rlx_core::runtime::session::network::{check_encoder, entries, graph, open};
+use rlx_core::runtime::session::network::{check_task, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::safetensors::json::Json;
 use rlx_core::target::{Activations, CompileOptions};
@@ -31,6 +32,8 @@ pub(crate) struct Coming {
     /// Facts about the model; none for a graph.
     pub model: Option<Object>,
     pub weight_bytes: u64,
+    /// How images are prepared, where vectors of them are computed.
+    pub images: Option<ImageProcessor>,
     encoder: Option<Encoder>,
 }
 
@@ -53,11 +56,25 @@ pub(crate) enum Network {
     Embedder(Box<Embedder>),
 }
 
-/// The options of an embedder; `None` for a session.
-pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> {
+/// What a network is opened for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
+    /// Runs of its entries.
+    Session,
+    /// Vectors of texts.
+    Embed(EmbedOptions),
+    /// Vectors of images.
+    Features,
+}
+
+/// What the options open a network for.
+pub(crate) fn purpose(options_json: &str) -> Result<Purpose> {
     let options = parse(options_json)?;
+    if options.get("features").and_then(Json::as_bool) == Some(true) {
+        return Ok(Purpose::Features);
+    }
     let Some(embed) = options.get("embed").filter(|v| v.as_object().is_some()) else {
-        return Ok(None);
+        return Ok(Purpose::Session);
     };
     let pooling = match embed.get("pooling").and_then(Json::as_str) {
         None => None,
@@ -67,7 +84,7 @@ pub(crate) fn embed_options(options_json: &str) -> Result<Option<EmbedOptions>> 
         Some("max") => Some(PoolingKind::Max),
         Some(other) => return Err(Error::usage(format!("there is no pooling {other}"))),
     };
-    Ok(Some(EmbedOptions {
+    Ok(Purpose::Embed(EmbedOptions {
         pooling,
         normalise: embed.get("normalise").and_then(Json::as_bool),
         max_tokens: embed.get("maxTokens").and_then(Json::as_u64),
@@ -111,13 +128,13 @@ impl Files {
         executor: &Executor,
         activations: Activations,
         context: Option<u64>,
-        embed: Option<EmbedOptions>,
+        purpose: Purpose,
     ) -> Result<Coming> {
         let Files { readers, graph, texts } = self;
         let shards = readers.len();
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
-        let (mut model, mut encoder) = (None, None);
+        let (mut model, mut encoder, mut images) = (None, None, None);
         let mut opening = if let Some(entry) = graph {
             let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
@@ -136,8 +153,19 @@ impl Files {
             let mut checkpoint = files.checkpoint(config);
             // Checked before the tokenizer, so that the error for another kind of model says so.
             let (mut all, facts) = entries(&checkpoint, context)?;
-            if let Some(embed) = embed {
-                check_encoder(&facts)?;
+            if let Purpose::Features = purpose {
+                check_task(&facts, Task::Features)?;
+                images = Some(match texts.preprocessor() {
+                    Some((at, bytes)) => ImageProcessor::read(bytes, at, facts.family)?,
+                    None => {
+                        let size = config.get("image_size").and_then(Json::as_u64);
+                        let size = size.and_then(|n| u32::try_from(n).ok());
+                        ImageProcessor::of_family(facts.family, size)
+                    }
+                });
+            }
+            if let Purpose::Embed(embed) = purpose {
+                check_task(&facts, Task::Embed)?;
                 let (tokenizer, own) = match &files {
                     WeightFiles::Gguf(files) => (wordpiece(files)?, None),
                     WeightFiles::Safetensors(_) => (texts.tokenizer()?, texts.pooling()?),
@@ -158,7 +186,7 @@ impl Files {
             return Err(Error::new(Code::OutOfMemory, what).hint("use WebGPU, or a smaller model"));
         }
         let placing = Placing::new(opening.loader().plan(), shards);
-        Ok(Coming { opening, placing, model, weight_bytes, encoder })
+        Ok(Coming { opening, placing, model, weight_bytes, images, encoder })
     }
 }
 

@@ -160,6 +160,13 @@ impl RlxSession {
         self.given(name, dtype, dims, Elements::Buffer(buffer))
     }
 
+    /// For vectors of images: takes an image as an input of the next run, prepared as the model wants it. It has four
+    /// bytes a pixel: red, green, blue, alpha.
+    #[wasm_bindgen(js_name = inputImage)]
+    pub fn input_image(&self, name: &str, width: u32, height: u32, rgba: &[u8]) -> Thrown<()> {
+        thrown(self.state.borrow_mut().input_image(name, [width, height], rgba))
+    }
+
     /// Takes an output that is kept on the device as an input of the next run.
     #[wasm_bindgen(js_name = inputKept)]
     pub fn input_kept(&self, name: &str, kept: u32) -> Thrown<()> {

@@ -4,11 +4,11 @@ use crate::answer::{Object, Put, text};
 use crate::executor::{Executor, where_it_runs};
 use crate::gpu::GpuHost;
 use crate::inspect::Inspector;
-use crate::network::{Coming, Files, Network, embed_options};
+use crate::network::{Coming, Files, Network, Purpose, purpose};
 use crate::request::Options;
 use crate::trace::Trace;
 use core::task::{Context, Poll};
-use rlx_core::models::EmbedOptions;
+use rlx_core::image::{Image, ImageProcessor};
 use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::embed::Embedding;
 use rlx_core::runtime::session::{
@@ -58,13 +58,15 @@ pub(crate) enum Work {
 
 pub(crate) struct State {
     options: Options,
-    pub embed: Option<EmbedOptions>,
+    purpose: Purpose,
     pub executor: Executor,
     pub files: Files,
     pub coming: Option<Coming>,
     pub network: Option<Network>,
     pub inspector: Option<Inspector>,
     pub trace: Option<Trace>,
+    /// How images are prepared, where vectors of them are computed.
+    images: Option<ImageProcessor>,
     model: Option<Object>,
     weight_bytes: u64,
     pub inputs: Vec<Input>,
@@ -91,7 +93,7 @@ impl State {
     pub fn new(options_json: &str, gpu: Option<GpuHost>) -> Result<State> {
         let options = Options::parse(options_json)?;
         Ok(State {
-            embed: embed_options(options_json)?,
+            purpose: purpose(options_json)?,
             executor: Executor::new(&options, gpu)?,
             options,
             files: Files::default(),
@@ -99,6 +101,7 @@ impl State {
             network: None,
             inspector: None,
             trace: None,
+            images: None,
             model: None,
             weight_bytes: 0,
             inputs: Vec::new(),
@@ -118,9 +121,10 @@ impl State {
         let files = core::mem::take(&mut self.files);
         let activations = self.options.activations.map_or(Activations::F32, |a| a.prompts);
         let context = self.options.context;
-        let mut coming = files.open(&self.executor, activations, context, self.embed)?;
+        let mut coming = files.open(&self.executor, activations, context, self.purpose)?;
         self.weight_bytes = coming.weight_bytes;
         self.model = coming.model.take();
+        self.images = coming.images.take();
         self.coming = Some(coming);
         Ok(())
     }
@@ -178,6 +182,20 @@ impl State {
     }
 
     /// Takes an output that is kept on the device as an input of the next run.
+    /// Takes an image as the next run's input of this name, prepared as the model wants it: four bytes a pixel, red,
+    /// green, blue, alpha, row by row.
+    pub fn input_image(&mut self, name: &str, [width, height]: [u32; 2], rgba: &[u8]) -> Result<()> {
+        let processor = self.images.as_ref().ok_or_else(not_open)?;
+        let pixels = processor.prepare(&Image::from_rgba(width, height, rgba)?)?;
+        self.inputs.push(Input {
+            name: name.into(),
+            dtype: DType::F32,
+            dims: vec![1, 3, u64::from(pixels.height), u64::from(pixels.width)],
+            elements: Elements::Host(pixels.values.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        });
+        Ok(())
+    }
+
     pub fn input_kept(&mut self, name: &str, kept: u32) -> Result<()> {
         let Some(tensor) = self.kept.get(&kept).cloned() else {
             self.inputs.clear();

@@ -59,6 +59,8 @@ pub struct FolderTexts {
     pooling: Option<Json>,
     modules: Option<Json>,
     sentence: Option<Json>,
+    /// Its name in errors, and the file.
+    preprocessor: Option<(String, Vec<u8>)>,
 }
 
 impl FolderTexts {
@@ -79,6 +81,7 @@ impl FolderTexts {
                 return self.put("tokenizer.json", at, bytes);
             }
             "tokenizer" => return self.put("vocab.txt", at, bytes),
+            "preprocessor_config.json" => self.preprocessor = Some((at.to_string(), bytes.to_vec())),
             "tokenizer.json" => {
                 let data = WordPieceData::from_tokenizer_json(&json()?);
                 self.tokenizer = Some(data.map_err(|e| named(e, at))?);
@@ -92,6 +95,12 @@ impl FolderTexts {
             other => return Err(Error::usage(format!("{other} is no file of a model's folder"))),
         }
         Ok(())
+    }
+
+    /// The file that says how images or sounds are prepared, where there is one, behind its name in errors. The
+    /// processor reads it.
+    pub fn preprocessor(&self) -> Option<(&str, &[u8])> {
+        self.preprocessor.as_ref().map(|(at, bytes)| (at.as_str(), bytes.as_slice()))
     }
 
     /// The configuration.
@@ -147,6 +156,8 @@ mod tests {
         assert_eq!(folder.tokenizer().unwrap().vocab_size(), 5);
         folder.put("sentence_bert_config.json", "s", br#"{"max_seq_length": 9}"#).unwrap();
         assert_eq!(folder.max_tokens(), Some(9));
+        folder.put("preprocessor_config.json", "p", b"{}").unwrap();
+        assert_eq!(folder.preprocessor(), Some(("p", &b"{}"[..])));
         for (name, bytes) in [
             ("config.json", &b"{"[..]),
             ("tokenizer", b"{}"),

@@ -47,6 +47,18 @@ impl Task {
         }
     }
 
+    /// What has this task, as a sentence's end.
+    pub fn comes_from(self) -> &'static str {
+        match self {
+            Task::Generate => "text comes from a language model such as llama",
+            Task::Embed => "a vector of a text comes from an encoder such as bert",
+            Task::Features => "a vector of an image comes from a model such as dinov2",
+            Task::Transcribe => "a transcript comes from a model such as wav2vec2",
+            Task::Segment => "masks come from a model such as sam",
+            Task::Imagine => "images come from a model such as flux2",
+        }
+    }
+
     /// The command that asks a model of this task.
     pub fn asked(self) -> &'static str {
         match self {

@@ -42,7 +42,7 @@ export class Embedder {
   static async load(options: EmbedderOptions): Promise<Embedder> {
     const files = embedderFiles(options);
     const { pooling = null, normalise = null, maxTokens = null } = options;
-    return new Embedder(await bringNetwork(heard(options), files, { pooling, normalise, maxTokens }));
+    return new Embedder(await bringNetwork(heard(options), files, { embed: { pooling, normalise, maxTokens } }));
   }
 
   /**

@@ -1,4 +1,4 @@
-/** A network on a device: runs its calls one after another, and frees it. `Session` and `Embedder` share this. */
+/** A network on a device: runs its calls one after another, and frees it. `Session`, `Embedder` and `ImageFeatures` share this. */
 
 import { free, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
@@ -16,7 +16,7 @@ export class Live {
   #pending: Promise<unknown> = Promise.resolve();
 
   /** `what` is its name in errors. */
-  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder') {}
+  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model') {}
 
   /** Runs `work` when every earlier call has ended. */
   async call<T>(signal: AbortSignal | undefined, work: (wasm: WasmSession) => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-/** Loads a network to a device, for `Session.load` and `Embedder.load`. */
+/** Loads a network to a device, for `Session.load`, `Embedder.load` and `ImageFeatures.load`. */
 
 import { bringTo } from './bring.js';
 import type { Running } from './bring.js';
@@ -11,11 +11,11 @@ import type { NetworkOptions } from './session_types.js';
 import type { WasmSession, WasmSessionOptions } from './wasm_session.js';
 
 /** A network on a device. */
-export function bringNetwork(options: NetworkOptions, files: NetworkFiles, embed: WasmSessionOptions['embed'] = null): Promise<Running<WasmSession>> {
+export function bringNetwork(options: NetworkOptions, files: NetworkFiles, purpose: Partial<WasmSessionOptions> = {}): Promise<Running<WasmSession>> {
   return bringTo(options, {
     module: () => loadGraphs(options.wasm),
     files,
-    options: { embed } satisfies WasmSessionOptions,
+    options: { embed: null, features: false, ...purpose } satisfies WasmSessionOptions,
     load: async (wasm, bringing) => {
       if (files.graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(files.graph));
       const { host, abort } = bringing;

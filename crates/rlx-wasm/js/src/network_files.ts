@@ -1,10 +1,11 @@
-/** Checks the options of `Session.load` and `Embedder.load`, and lists the files to read. */
+/** Checks the options of `Session.load`, `Embedder.load` and `ImageFeatures.load`, and lists the files to read. */
 
 import type { FileItem } from './options.js';
 import { usage } from './error.js';
 import { textOf } from './folder.js';
 import type { ModelFiles, TextFile } from './folder.js';
 import { isFile, modelItems } from './options.js';
+import type { ImageFeaturesOptions } from './image_types.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
 
 /** The files of a network: of a model, or of a graph. */
@@ -75,6 +76,23 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
     if (config === undefined) found.push(textOf(folder, 'config.json'));
     if (tokenizer === undefined) found.push(textOf(folder, 'tokenizer.json', textOf(folder, 'vocab.txt', 'none')));
     for (const name of ['1_Pooling/config.json', 'modules.json', 'sentence_bert_config.json']) found.push(textOf(folder, name, 'none'));
+    return found;
+  };
+  return { items: modelItems(model, 'model'), texts };
+}
+
+/** The files of a model of images, from checked options. */
+export function imageFiles(options: ImageFeaturesOptions): NetworkFiles {
+  checkNetworkOptions(options, ['model', 'config', 'preprocessor']);
+  const { model, config, preprocessor } = options;
+  const given: TextFile[] = [];
+  if (config !== undefined) given.push({ name: 'config.json', from: fileOf(config, 'config') });
+  if (preprocessor !== undefined) given.push({ name: 'preprocessor_config.json', from: fileOf(preprocessor, 'preprocessor') });
+  const texts: NetworkFiles['texts'] = (folder) => {
+    if (!folder) return given;
+    const found = [...given];
+    if (config === undefined) found.push(textOf(folder, 'config.json'));
+    if (preprocessor === undefined) found.push(textOf(folder, 'preprocessor_config.json', 'none'));
     return found;
   };
   return { items: modelItems(model, 'model'), texts };

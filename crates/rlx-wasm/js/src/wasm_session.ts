@@ -7,8 +7,10 @@ import type { Platform, WasmLoading } from './wasm.js';
 
 /** The constructor's first argument, as JSON, besides the options of every device. */
 export interface WasmSessionOptions {
-  /** The options of an embedder; null for a session. */
+  /** The options of an embedder; null for others. */
   embed: { pooling: string | null; normalise: boolean | null; maxTokens: number | null } | null;
+  /** Whether vectors of images are computed. */
+  features: boolean;
 }
 
 /** An output of a run. `kept` is the number of an output that is kept on the device. */
@@ -64,6 +66,8 @@ export interface WasmSession extends WasmLoading {
   inputBuffer(name: string, type: string, dims: Float64Array, buffer: GPUBuffer): void;
   /** As `input`, for an output that is kept on the device. */
   inputKept(name: string, kept: number): void;
+  /** For vectors of images: an image as an input of the next `start`; four bytes a pixel: red, green, blue, alpha. */
+  inputImage(name: string, width: number, height: number, rgba: Uint8Array): void;
   /** Runs an entry with the inputs given before; outputs of these names stay on the device. Throws if the inputs are wrong. One call at a time. */
   start(entry: string, keep: string[]): void;
   /** Starts to read an output that is kept on the device; `outputs` answers. One call at a time. */
@@ -115,6 +119,7 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     input: (name, type, dims, bytes) => call((s) => s.input(name, type, dims, bytes)),
     inputBuffer: (name, type, dims, buffer) => call((s) => s.inputBuffer(name, type, dims, buffer)),
     inputKept: (name, kept) => call((s) => s.inputKept(name, kept)),
+    inputImage: (name, width, height, rgba) => call((s) => s.inputImage(name, width, height, rgba)),
     start: (entry, keep) => call((s) => s.start(entry, keep)),
     read: (kept) => call((s) => s.read(kept)),
     keptBuffer: (kept) => call((s) => s.keptBuffer(kept)),

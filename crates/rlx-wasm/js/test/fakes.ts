@@ -384,6 +384,7 @@ export class FakeSession implements WasmSession {
   input() {}
   inputBuffer() {}
   inputKept() {}
+  inputImage() {}
   read() {}
   keptBuffer() {
     return undefined;

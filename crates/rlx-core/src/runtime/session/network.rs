@@ -25,19 +25,17 @@ pub fn entries(checkpoint: &Checkpoint<'_>, context: Option<u64>) -> Result<(Vec
     Ok((model.entries(checkpoint, context)?, model.facts()))
 }
 
-/// Fails for a model that makes no vectors of texts.
+/// Fails for a model of another task than the wanted one.
 ///
 /// # Errors
-/// `Unsupported` for a model that does something else.
-pub fn check_encoder(facts: &Facts) -> Result<()> {
-    if facts.task == Task::Embed {
+/// `Unsupported`, which says what the model does and which command asks it.
+pub fn check_task(facts: &Facts, wanted: Task) -> Result<()> {
+    if facts.task == wanted {
         return Ok(());
     }
     let what = format!("a model of family {} {}", facts.family, facts.task.does());
-    Err(Error::new(Code::Unsupported, what).hint(format!(
-        "{} a vector of a text comes from an encoder such as bert",
-        facts.task.asked()
-    )))
+    let hint = format!("{} {}", facts.task.asked(), wanted.comes_from());
+    Err(Error::new(Code::Unsupported, what).hint(hint))
 }
 
 /// The entry of a graph's text; it has the graph's name.
