@@ -178,7 +178,7 @@ fn what_makes_no_sense_for_a_network_is_said_with_what_to_do() {
     for option in [["--kv", "f16"], ["--context", "64"]] {
         refused(
             &[&[BERT, "--stage", "lir"], &option[..]].concat(),
-            "it has no caches: --kv and --context are for language models",
+            "an encoder has no caches: --kv and --context are for language models",
             "the length of a text is a size, as in --size SEQ=64",
         );
     }

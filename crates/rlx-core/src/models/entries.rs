@@ -1,37 +1,28 @@
-//! What a model can be asked in a session.
+//! What a model can be asked in a session, by its task.
 
 use super::checkpoint::Checkpoint;
 use super::entry::Entry;
-use super::model::{Model, Task};
+use super::model::{ENCODE, Model, Task};
 use super::registry::presets;
-use super::tensors::Tensors;
 use crate::error::Result;
+use crate::lower::LOGITS;
 use alloc::vec::Vec;
 
 impl dyn Model + '_ {
-    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): an encoder
-    /// [`ENCODE`](super::ENCODE); a language model [`LOGITS`](crate::lower::LOGITS), its ids to the logits behind
-    /// each, over `context` positions or, without, at most [`USUAL_CONTEXT`](super::USUAL_CONTEXT); a model of
-    /// several networks each of them. Every tensor of the checkpoint is accounted for.
+    /// What the model can be asked in a [`Session`](crate::runtime::session::Session): an encoder [`ENCODE`]; a
+    /// language model [`LOGITS`], its ids to the logits behind each, over `context` positions or, without, at
+    /// most [`USUAL_CONTEXT`](super::USUAL_CONTEXT).
     ///
     /// # Errors
-    /// As [`networks`](Model::networks) and [`positions`](trait.Model.html#method.positions); `Unsupported` for a
-    /// tensor that no weight named.
+    /// As [`module`](trait.Model.html#method.module) and [`positions`](trait.Model.html#method.positions).
     pub fn entries(&self, checkpoint: &Checkpoint<'_>, context: Option<u64>) -> Result<Vec<Entry>> {
         let facts = self.facts();
-        let context = match facts.task {
-            Task::Generate => self.positions(context)?,
-            _ => facts.context,
+        let (name, context) = match facts.task {
+            Task::Embed => (ENCODE, facts.context),
+            Task::Generate => (LOGITS, self.positions(context)?),
         };
-        let tensors = Tensors::new(checkpoint);
-        let networks = self.networks(&tensors, context)?;
-        tensors.finish()?;
+        let module = self.module(checkpoint, context)?.into();
         let profile = presets(facts.family).map(|p| p.rows.profile());
-        let entry = |(name, module): (&str, crate::ir::hir::Module)| Entry {
-            name: name.into(),
-            module: module.into(),
-            profile: profile.clone(),
-        };
-        Ok(networks.into_iter().map(entry).collect())
+        Ok(Vec::from([Entry { name: name.into(), module, profile }]))
     }
 }

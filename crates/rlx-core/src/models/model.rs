@@ -5,13 +5,10 @@ use super::naming::{Naming, gguf_layer};
 use super::tensors::Tensors;
 use crate::error::{Error, Result};
 use crate::ir::hir::Module;
-use crate::lower::LOGITS;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::vec::Vec;
 
-/// The entry of an encoder: ids to rows and to one vector of each text; pixels to rows and to one vector of each
-/// image; samples to what is said in each frame.
+/// The entry of an encoder: ids to rows, and to one vector of each text.
 pub const ENCODE: &str = "encode";
 
 /// Positions of a language model's caches where nobody says how many.
@@ -24,40 +21,6 @@ pub enum Task {
     Generate,
     /// It makes vectors of a text: one a token, and one of all.
     Embed,
-    /// It makes vectors of an image: one a patch, and one of all.
-    Features,
-    /// It writes down what is said in a sound.
-    Transcribe,
-    /// It finds the places of an image that belong to a thing.
-    Segment,
-    /// It makes images of words, or of numbers that stand for them.
-    Imagine,
-}
-
-impl Task {
-    /// What a model of this task does, behind `it`.
-    pub fn does(self) -> &'static str {
-        match self {
-            Task::Generate => "generates text",
-            Task::Embed => "makes vectors of texts",
-            Task::Features => "makes vectors of images",
-            Task::Transcribe => "writes down what is said",
-            Task::Segment => "finds things in images",
-            Task::Imagine => "makes images",
-        }
-    }
-
-    /// The command that asks a model of this task.
-    pub fn asked(self) -> &'static str {
-        match self {
-            Task::Generate => "`rlx run` asks it;",
-            Task::Embed => "`rlx embed` asks it;",
-            Task::Features => "`rlx features` asks it;",
-            Task::Transcribe => "`rlx transcribe` asks it;",
-            Task::Segment => "`rlx segment` asks it;",
-            Task::Imagine => "`rlx imagine` asks it;",
-        }
-    }
 }
 
 /// How a model of block diffusion fills a block of masks, pass by pass: what its family says where the caller says
@@ -83,9 +46,9 @@ pub struct Facts {
     pub task: Task,
     /// Layers.
     pub layers: u64,
-    /// Positions it was trained for; of an image, its patches and what stands beside them.
+    /// Positions it was trained for.
     pub context: u64,
-    /// Tokens it knows; 0 where it has none.
+    /// Tokens it knows.
     pub vocab: u64,
     /// Width of its rows: of an embedding, the vector's length.
     pub width: u64,
@@ -102,21 +65,12 @@ pub trait Model {
         None
     }
 
-    /// The model over `context` positions; of a model of several networks the first.
-    /// [`module`](trait.Model.html#method.module) is what to call: it also sees that every tensor was read.
+    /// The model over `context` positions. [`module`](trait.Model.html#method.module) is what
+    /// to call: it also sees that every tensor was read.
     ///
     /// # Errors
     /// `BadFile` for a tensor that is missing or has another shape.
     fn build(&self, tensors: &Tensors<'_>, context: u64) -> Result<Module>;
-
-    /// Every network of the model, by the name of its entry. Most have one; those of several share weights.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    fn networks(&self, tensors: &Tensors<'_>, context: u64) -> Result<Vec<(&'static str, Module)>> {
-        let name = if self.facts().task == Task::Generate { LOGITS } else { ENCODE };
-        Ok(Vec::from([(name, self.build(tensors, context)?)]))
-    }
 
     /// The same model with everything small that costs time, made of copies of these layers: what a
     /// device's kernels are checked with. Heads keep their width and their groups, rows the remainders

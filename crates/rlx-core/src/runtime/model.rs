@@ -184,7 +184,7 @@ impl CompiledModel {
         if facts.task != Task::Generate {
             let what = format!("a model of family {} generates no text", facts.family);
             return Err(Error::new(Code::Unsupported, what)
-                .hint(format!("it {}; use a model of family llama32 here", facts.task.does())));
+                .hint("it makes vectors of texts; use a model of family llama32 here"));
         }
         if options.compile.cache_spare.is_some_and(|spare| spare < options.chunk) {
             let what = format!(

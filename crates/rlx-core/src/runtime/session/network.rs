@@ -28,16 +28,14 @@ pub fn entries(checkpoint: &Checkpoint<'_>, context: Option<u64>) -> Result<(Vec
 /// Fails for a model that makes no vectors of texts.
 ///
 /// # Errors
-/// `Unsupported` for a model that does something else.
+/// `Unsupported` for a model that generates text.
 pub fn check_encoder(facts: &Facts) -> Result<()> {
     if facts.task == Task::Embed {
         return Ok(());
     }
-    let what = format!("a model of family {} {}", facts.family, facts.task.does());
-    Err(Error::new(Code::Unsupported, what).hint(format!(
-        "{} a vector of a text comes from an encoder such as bert",
-        facts.task.asked()
-    )))
+    let what = format!("a model of family {} generates text", facts.family);
+    Err(Error::new(Code::Unsupported, what)
+        .hint("`rlx run` asks it; a vector of a text comes from an encoder such as bert"))
 }
 
 /// The entry of a graph's text; it has the graph's name.

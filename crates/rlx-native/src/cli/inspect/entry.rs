@@ -140,8 +140,8 @@ fn check(args: &InspectArgs, facts: Option<&Facts>) -> Result<()> {
         }));
     }
     if !generates && facts.is_some() && (args.kv.is_some() || args.context.is_some()) {
-        let what = "it has no caches: --kv and --context are for language models";
-        return Err(Error::usage(what).hint("what it reads has sizes, as in --size SEQ=64"));
+        let what = "an encoder has no caches: --kv and --context are for language models";
+        return Err(Error::usage(what).hint("the length of a text is a size, as in --size SEQ=64"));
     }
     Ok(())
 }
