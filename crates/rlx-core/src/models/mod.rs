@@ -47,6 +47,8 @@ mod qwen3_moe;
 mod qwen3_next;
 mod registry;
 mod rotary;
+#[cfg(feature = "vision")]
+mod sam;
 mod smollm3;
 mod tensors;
 #[cfg(feature = "text")]
@@ -78,6 +80,8 @@ pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
 pub use registry::{open, presets};
 pub use rotary::Rotary;
+#[cfg(feature = "vision")]
+pub use sam::{IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, label as point_label};
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
@@ -118,4 +122,6 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     #[cfg(feature = "encoders")]
     nomic_bert::FAMILY,
+    #[cfg(feature = "vision")]
+    sam::FAMILY,
 ];

@@ -7,7 +7,7 @@
 //! as in the record, and so are K/V unless another type is asked for, which has a tolerance of its own
 //! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
-//! An encoder's record is in `verify/encoder.rs`.
+//! An encoder's record is in `verify/encoder.rs`, that of a model that segments images in `verify/segment.rs`.
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
@@ -16,6 +16,7 @@ mod blocks;
 mod encoder;
 mod layers;
 mod lengths;
+mod segment;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
@@ -352,8 +353,12 @@ pub fn verify_model(
     let record = Record::open(&dir.join("io.safetensors"))?;
     let (family, tolerance) = about(&record)?;
     let info = device.info();
-    if models::open(&folder.checkpoint())?.facts().task == Task::Embed {
-        let outputs = encoder::outputs(&folder, &record, row, &device, tolerance, layers)?;
+    let others = match models::open(&folder.checkpoint())?.facts().task {
+        Task::Embed => Some(encoder::outputs(&folder, &record, row, &device, tolerance, layers)?),
+        Task::Segment => Some(segment::outputs(&folder, &record, row, &device, tolerance, layers)?),
+        _ => None,
+    };
+    if let Some(outputs) = others {
         return Ok(Report { family, info, outputs });
     }
     let tolerance = tolerance.max(cache_tolerance(kv));
