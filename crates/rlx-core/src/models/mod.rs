@@ -81,7 +81,9 @@ pub use pooling::{Pooling, PoolingKind};
 pub use registry::{open, presets};
 pub use rotary::Rotary;
 #[cfg(feature = "vision")]
-pub use sam::{IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, label as point_label};
+pub use sam::{
+    IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, SquareFit, label as point_label,
+};
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
