@@ -211,6 +211,35 @@ fn verify(device: &str) {
     }
 }
 
+/// Every mask of a recorded image, and every stage on the way, the image's embedding never leaving the device.
+fn masks(device: &str) {
+    let row = devices::find(device).unwrap();
+    let folder = repository("tests/fixtures/sam");
+    let report = verify_model(&folder, row, open(row), DType::F32, true).unwrap();
+    assert_eq!((report.info.kind.as_str(), report.family.as_str()), (device, "sam"));
+    let count = |prefix: &str| report.outputs.iter().filter(|c| c.name.starts_with(prefix)).count();
+    assert_eq!((count("out."), count("sub.")), (8, 12));
+    for c in &report.outputs {
+        println!("{} on {device}: {:.2e} of the largest", c.name, c.relative);
+        assert!(c.passes(), "{device}: {c:?}");
+    }
+}
+
+#[test]
+fn reference_masks_are_pytorchs() {
+    masks("reference");
+}
+
+#[test]
+fn cpu_masks_are_pytorchs() {
+    masks("cpu");
+}
+
+#[test]
+fn webgpu_masks_are_pytorchs() {
+    masks("webgpu");
+}
+
 /// A weight of layer 1 that is not the recorded one is found there and nowhere before.
 fn changed_layer(device: &str) {
     let row = devices::find(device).unwrap();
@@ -330,7 +359,8 @@ fn folder(case: &Value, row: &DeviceRow) {
     for c in &report.outputs {
         assert!(c.passes(), "{} on {}: {c:?}", text(case, "name"), row.name);
     }
-    let layers = report.outputs.iter().filter(|c| c.name.starts_with("layer."));
+    // Layers, or stages of a model of several networks.
+    let layers = report.outputs.iter().filter(|c| !c.name.starts_with("out."));
     assert!(layers.count() >= 3, "{}: {:?}", text(case, "name"), report.outputs);
 }
 

@@ -51,6 +51,8 @@ mod qwen3_moe;
 mod qwen3_next;
 mod registry;
 mod rotary;
+#[cfg(feature = "vision")]
+mod sam;
 mod smollm3;
 mod tensors;
 #[cfg(feature = "text")]
@@ -86,6 +88,10 @@ pub use nomic_bert::NomicBertConfig;
 pub use pooling::{Pooling, PoolingKind};
 pub use registry::{open, presets};
 pub use rotary::Rotary;
+#[cfg(feature = "vision")]
+pub use sam::{
+    IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, SquareFit, label as point_label,
+};
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
@@ -132,4 +138,6 @@ pub const FAMILIES: &[Family] = &[
     vit::FAMILY,
     #[cfg(all(feature = "vision", feature = "encoders"))]
     dinov2::FAMILY,
+    #[cfg(feature = "vision")]
+    sam::FAMILY,
 ];

@@ -230,8 +230,16 @@ impl Folder {
     }
 
     pub fn ids(&self, name: &str) -> Vec<u32> {
-        let ints = self.io(name).0.as_chunks().0.iter();
-        ints.map(|b| u32::try_from(i64::from_le_bytes(*b)).unwrap()).collect()
+        self.ints(name).into_iter().map(|n| u32::try_from(n).unwrap()).collect()
+    }
+
+    pub fn ints(&self, name: &str) -> Vec<i64> {
+        self.io(name).0.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
+    }
+
+    /// Names of everything recorded.
+    pub fn recorded(&self) -> impl Iterator<Item = &str> {
+        self.io.0.tensors.keys().map(|n| n.as_str())
     }
 
     /// Bytes of every weight.

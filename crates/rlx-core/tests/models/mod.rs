@@ -6,6 +6,8 @@ mod decoders;
 mod encoders;
 #[cfg(feature = "text")]
 mod minilm;
+#[cfg(feature = "vision")]
+mod sam;
 mod strict;
 #[cfg(all(feature = "vision", feature = "encoders"))]
 mod vision;

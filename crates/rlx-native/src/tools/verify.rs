@@ -7,7 +7,8 @@
 //! as in the record, and so are K/V unless another type is asked for, which has a tolerance of its own
 //! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
-//! An encoder's record is in `verify/encoder.rs`, that of a model of images in `verify/features.rs`.
+//! An encoder's record is in `verify/encoder.rs`, that of a model of images in `verify/features.rs`, that of one
+//! that finds things in them in `verify/segment.rs`.
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
@@ -17,6 +18,7 @@ mod encoder;
 mod features;
 mod layers;
 mod lengths;
+mod segment;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
@@ -361,7 +363,8 @@ pub fn verify_model(
             let tolerance = tolerance.max(cache_tolerance(kv));
             generated(&folder, &record, row, device, (tolerance, kv), layers)?
         }
-        Task::Transcribe | Task::Segment | Task::Imagine => {
+        Task::Segment => segment::outputs(&folder, &record, row, &device, tolerance, layers)?,
+        Task::Transcribe | Task::Imagine => {
             let what = format!("a model that {} has no record that is compared", task.does());
             return Err(Error::new(Code::Unsupported, what)
                 .at(record.name.clone())

@@ -1,0 +1,185 @@
+//! The image encoder: a vision transformer (arXiv:2010.11929) with windows and relative positions (ViTDet,
+//! arXiv:2203.16527), and a neck of two convolutions.
+
+use super::SamConfig;
+use super::make::{EPS, Make};
+use crate::error::Result;
+use crate::ir::hir::{Module, Tensor};
+use crate::models::tensors::Tensors;
+use crate::ops::{
+    BatchMatMul, Cast, Compare, Comparison, Constant, Gather, HeadLayout, Iota, Pad, PadMode, Sdpa,
+    Window,
+};
+use crate::types::{BATCH, DType, Dim, Shape, Type};
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Axes of a padded grid in windows: `[B, rows, w, columns, w, D]` to `[B, rows, columns, w, w, D]` and back.
+const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
+
+impl SamConfig {
+    /// `pixel_values [BATCH, 3, S, S]` to `image_embeddings [BATCH, C, G, G]`.
+    pub(super) fn image_embed(&self, tensors: &Tensors<'_>) -> Result<Module> {
+        let mut b = Make { m: Module::graph(super::IMAGE_EMBED), tensors };
+        let (grid, batch) = (Dim::from(self.grid()), Dim::symbol(BATCH));
+        let (d, c) = (self.dim, self.width);
+        let dims = [batch.clone(), 3u64.into(), self.image.into(), self.image.into()];
+        let pixels = b.m.input("pixel_values", Type::tensor(DType::F32, Shape(dims.to_vec())));
+        let patches = Window::new(2).stride(&[self.patch, self.patch]);
+        let name = "vision_encoder.patch_embed";
+        let x = b.conv(pixels, &format!("{name}.projection"), [d, 3, self.patch], patches, true)?;
+        let mut x = b.transpose(x, &[0, 2, 3, 1], name);
+        b.m.tap(format!("sub.{name}.out"), x);
+        let positions = b.tensor("vision_encoder.pos_embed", &[1, self.grid(), self.grid(), d])?;
+        x = b.add(x, positions, "vision_encoder.embeddings");
+        for (i, &global) in self.global.iter().enumerate() {
+            x = self.layer(&mut b, x, &format!("vision_encoder.layers.{i}"), global)?;
+            b.m.tap(format!("sub.vision_encoder.layers.{i}.out"), x);
+        }
+        let name = "vision_encoder.neck";
+        let x = b.transpose(x, &[0, 3, 1, 2], &format!("{name}.channels"));
+        let x = b.conv(x, &format!("{name}.conv1"), [c, d, 1], Window::new(2), false)?;
+        let x = b.norm_2d(x, &format!("{name}.layer_norm1"), c, EPS)?;
+        let around = Window::new(2).pad(&[1, 1], &[1, 1]);
+        let x = b.conv(x, &format!("{name}.conv2"), [c, c, 3], around, false)?;
+        let x = b.norm_2d(x, &format!("{name}.layer_norm2"), c, EPS)?;
+        let x = b.reshape(x, &[batch, c.into(), grid.clone(), grid], &format!("{name}.grid"));
+        b.m.tap(format!("sub.{name}.out"), x);
+        b.m.output("image_embeddings", x);
+        Ok(b.m)
+    }
+
+    /// A layer over `[B, G, G, D]`.
+    fn layer(&self, b: &mut Make<'_, '_>, x: Tensor, name: &str, global: bool) -> Result<Tensor> {
+        let d = self.dim;
+        let y = b.norm(x, &format!("{name}.layer_norm1"), d, self.eps)?;
+        let (grid, attn) = (self.grid(), format!("{name}.attn"));
+        let y = match global {
+            true => self.seen(b, y, &attn, Dim::symbol(BATCH), grid)?,
+            false => self.windows(b, y, &attn, grid)?,
+        };
+        let x = b.add(x, y, &format!("{name}.attn_residual"));
+        let y = b.norm(x, &format!("{name}.layer_norm2"), d, self.eps)?;
+        let y = b.linear(y, &format!("{name}.mlp.lin1"), [self.ffn_dim, d], Some(self.act))?;
+        let y = b.linear(y, &format!("{name}.mlp.lin2"), [d, self.ffn_dim], None)?;
+        Ok(b.add(x, y, &format!("{name}.mlp_residual")))
+    }
+
+    /// Attention within windows. The grid is padded at its bottom and right with zeros, which are seen as the biases
+    /// of the projections.
+    fn windows(&self, b: &mut Make<'_, '_>, x: Tensor, name: &str, grid: u64) -> Result<Tensor> {
+        let (batch, d, w) = (Dim::symbol(BATCH), Dim::from(self.dim), self.window);
+        let across = grid.div_ceil(w);
+        let whole = across * w;
+        let mut x = x;
+        if whole != grid {
+            let high = vec![0, whole - grid, whole - grid, 0];
+            let pad = Pad { low: vec![0; 4], high, mode: PadMode::Constant(0.0) };
+            x = b.m.op(pad, &[x], &format!("{name}.pad"));
+        }
+        let split = [batch.clone(), across.into(), w.into(), across.into(), w.into(), d.clone()];
+        let x = b.reshape(x, &split, &format!("{name}.split"));
+        let x = b.transpose(x, &WINDOWS, &format!("{name}.windows"));
+        let items = batch.mul(&Dim::from(across * across))?;
+        let each = [items.clone(), w.into(), w.into(), d.clone()];
+        let x = b.reshape(x, &each, &format!("{name}.items"));
+        let y = self.seen(b, x, name, items, w)?;
+        let back = [batch.clone(), across.into(), across.into(), w.into(), w.into(), d.clone()];
+        let y = b.reshape(y, &back, &format!("{name}.back"));
+        let y = b.transpose(y, &WINDOWS, &format!("{name}.places"));
+        let mut y = b.reshape(y, &[batch, whole.into(), whole.into(), d], &format!("{name}.grid"));
+        if whole != grid {
+            for axis in [1, 2] {
+                y = b.slice(y, axis, 0, grid.into(), &format!("{name}.crop{axis}"));
+            }
+        }
+        Ok(y)
+    }
+
+    /// Attention among all `n x n` places of each item of `[N, n, n, D]`.
+    ///
+    /// The score of a query for a key has two more terms: products of the query with a vector of their distance in
+    /// rows, and with one of their distance in columns. Both are made parts of a wider head: the query has its
+    /// products for every row and every column, the key has 1 at its own row and column and 0 elsewhere. So scores
+    /// of all pairs never stand in memory, which for the published grid of 64 x 64 were 805 MB.
+    fn seen(
+        &self,
+        b: &mut Make<'_, '_>,
+        x: Tensor,
+        name: &str,
+        items: Dim,
+        n: u64,
+    ) -> Result<Tensor> {
+        let (d, h) = (self.dim, self.heads);
+        let e = d / h;
+        let at = |part: &str| format!("{name}.{part}");
+        let rows = b.reshape(x, &[items.clone(), (n * n).into(), d.into()], &at("rows"));
+        let weights = b.tensors.linear_biased(&at("qkv"), [3 * d, d], Some(self.qkv_bias))?;
+        let qkv = b.m.linear(rows, weights, &at("qkv"));
+        let heads = [items.clone(), (n * n).into(), h.into(), e.into()];
+        let part = |b: &mut Make<'_, '_>, i: u64, label: &str| {
+            let x = b.slice(qkv, 2, i * d, d.into(), &at(label));
+            let x = b.reshape(x, &heads, &at(&format!("{label}_heads")));
+            b.transpose(x, &[0, 2, 1, 3], &at(&format!("{label}_by_head")))
+        };
+        let (q, k, v) = (part(b, 0, "q"), part(b, 1, "k"), part(b, 2, "v"));
+        // [N, H, row, column, E]
+        let places = [items.clone(), h.into(), n.into(), n.into(), e.into()];
+        let of_rows = b.reshape(q, &places, &at("q_places"));
+        let by_row = self.distances(b, of_rows, &at("rel_pos_h"), n)?;
+        let of_columns = b.transpose(of_rows, &[0, 1, 3, 2, 4], &at("q_columns"));
+        let by_column = self.distances(b, of_columns, &at("rel_pos_w"), n)?;
+        let by_column = b.transpose(by_column, &[0, 1, 3, 2, 4], &at("rel_pos_w_places"));
+        let flat = [items.clone(), h.into(), (n * n).into(), n.into()];
+        let by_row = b.reshape(by_row, &flat, &at("rel_pos_h_rows"));
+        let by_column = b.reshape(by_column, &flat, &at("rel_pos_w_rows"));
+        let scale = 1.0 / crate::math::sqrt(e as f64);
+        let q = b.scaled(q, scale, &at("q_scaled"))?;
+        let q = b.concat(&[q, by_row, by_column], 3, &at("q_wide"));
+        let mut wide = Vec::from([k]);
+        for (axis, label) in [(0, "own_row"), (1, "own_column")] {
+            let own = own(b, n, axis, &at(label));
+            wide.push(b.expand(own, &flat, &at(&format!("{label}_heads"))));
+        }
+        let k = b.concat(&wide, 3, &at("k_wide"));
+        let op = Sdpa {
+            v_head_dim: e as usize,
+            scale: Some(1.0),
+            layout: HeadLayout::Bhsd,
+            ..Sdpa::new(h as usize, (e + 2 * n) as usize)
+        };
+        let y = b.m.op(op, &[q, k, v], name);
+        let y = b.transpose(y, &[0, 2, 1, 3], &at("by_place"));
+        let y = b.reshape(y, &[items, n.into(), n.into(), d.into()], &at("joined"));
+        let y = b.linear(y, &at("proj"), [d, d], None)?;
+        b.m.tap(format!("sub.{name}.out"), y);
+        Ok(y)
+    }
+
+    /// Products of queries `[.., n, m, E]` of n rows with the vectors of their distances to n rows: `[.., n, m, n]`.
+    fn distances(&self, b: &mut Make<'_, '_>, q: Tensor, name: &str, n: u64) -> Result<Tensor> {
+        let e = self.dim / self.heads;
+        let table = b.tensor(name, &[2 * n - 1, e])?;
+        let far = |row: u64| (0..n).map(move |key| (row + n - 1 - key) as u32);
+        let at: Vec<u8> = (0..n).flat_map(far).flat_map(u32::to_le_bytes).collect();
+        let at = Constant::new(Type::tensor(DType::U32, Shape::of(&[n * n])), at)?;
+        let at = b.m.op(at, &[], &format!("{name}.distance"));
+        let vectors = b.m.op(Gather::default(), &[table, at], &format!("{name}.vectors"));
+        let vectors =
+            b.reshape(vectors, &[n.into(), n.into(), e.into()], &format!("{name}.by_row"));
+        Ok(b.m.op(BatchMatMul { transpose_b: true }, &[q, vectors], name))
+    }
+}
+
+/// `[1, 1, n n, n]`: 1 where a place of the grid is in that row (axis 0) or column (axis 1).
+fn own(b: &mut Make<'_, '_>, n: u64, axis: usize, label: &str) -> Tensor {
+    let mut count = |axis, part: &str| {
+        let dims = Shape::of(&[n, n, n]);
+        b.m.op(Iota { dtype: DType::F32, dims, axis }, &[], &format!("{label}.{part}"))
+    };
+    let (place, number) = (count(axis, "place"), count(2, "number"));
+    let same = b.m.op(Compare { f: Comparison::Eq }, &[place, number], &format!("{label}.same"));
+    let one = b.m.op(Cast { to: DType::F32 }, &[same], label);
+    b.reshape(one, &[1u64.into(), 1u64.into(), (n * n).into(), n.into()], &format!("{label}.grid"))
+}

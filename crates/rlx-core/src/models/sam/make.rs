@@ -1,0 +1,136 @@
+//! What both networks are made of.
+
+use super::super::tensors::Tensors;
+use crate::error::Result;
+use crate::ir::hir::{Module, Tensor, Weight};
+use crate::ops::{
+    Binary, Cast, Concat, Constant, Conv, Expand, Map, Reshape, Sdpa, Slice, Transpose, Unary,
+    Window, Zip,
+};
+use crate::types::{DType, Dim, Shape};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Added to the variance where the makers name no number.
+pub(super) const EPS: f32 = 1e-6;
+
+/// A module and the file's tensors, while blocks are appended.
+pub(super) struct Make<'a, 't> {
+    pub m: Module,
+    pub tensors: &'a Tensors<'t>,
+}
+
+impl Make<'_, '_> {
+    /// A tensor of the file in f32, whichever floats the file has: beside a matrix's rows all is f32.
+    pub fn tensor(&mut self, name: &str, dims: &[u64]) -> Result<Tensor> {
+        let weight = self.tensors.weight(name, dims)?;
+        let dtype = weight.ty.dtype;
+        let at = self.m.weight(weight);
+        Ok(match dtype {
+            DType::F32 => at,
+            _ => self.m.op(Cast { to: DType::F32 }, &[at], &format!("{name}_f32")),
+        })
+    }
+
+    pub fn vectors(&self, name: &str, dim: u64) -> Result<[Weight; 2]> {
+        let of = |part| self.tensors.weight(&format!("{name}.{part}"), &[dim]);
+        Ok([of("weight")?, of("bias")?])
+    }
+
+    pub fn norm(&mut self, x: Tensor, name: &str, dim: u64, eps: f32) -> Result<Tensor> {
+        let [scale, bias] = self.vectors(name, dim)?;
+        Ok(self.m.layer_norm(x, scale, Some(bias), eps, name))
+    }
+
+    /// A norm over the channels of `[N, C, H, W]`.
+    pub fn norm_2d(&mut self, x: Tensor, name: &str, dim: u64, eps: f32) -> Result<Tensor> {
+        let scale = self.tensor(&format!("{name}.weight"), &[dim])?;
+        let bias = self.tensor(&format!("{name}.bias"), &[dim])?;
+        Ok(self.m.op(crate::ops::LayerNorm2d { eps }, &[x, scale, bias], name))
+    }
+
+    /// `[.., input] -> [.., out]`.
+    pub fn linear(
+        &mut self,
+        x: Tensor,
+        name: &str,
+        [out, input]: [u64; 2],
+        act: Option<Unary>,
+    ) -> Result<Tensor> {
+        let weights = self.tensors.linear_biased(name, [out, input], Some(true))?;
+        Ok(self.m.linear_act(x, weights, act, name))
+    }
+
+    /// A convolution with a square kernel: `shape` is `[out, in, kernel]`.
+    pub fn conv(
+        &mut self,
+        x: Tensor,
+        name: &str,
+        [out, input, kernel]: [u64; 3],
+        window: Window,
+        bias: bool,
+    ) -> Result<Tensor> {
+        let mut operands =
+            Vec::from([x, self.tensor(&format!("{name}.weight"), &[out, input, kernel, kernel])?]);
+        if bias {
+            operands.push(self.tensor(&format!("{name}.bias"), &[out])?);
+        }
+        Ok(self.m.op(Conv { window, groups: 1, bias }, &operands, name))
+    }
+
+    pub fn reshape(&mut self, x: Tensor, dims: &[Dim], label: &str) -> Tensor {
+        self.m.op(Reshape { dims: Shape(dims.to_vec()) }, &[x], label)
+    }
+
+    pub fn expand(&mut self, x: Tensor, dims: &[Dim], label: &str) -> Tensor {
+        self.m.op(Expand { dims: Shape(dims.to_vec()) }, &[x], label)
+    }
+
+    pub fn transpose(&mut self, x: Tensor, perm: &[usize], label: &str) -> Tensor {
+        self.m.op(Transpose { perm: perm.to_vec() }, &[x], label)
+    }
+
+    pub fn slice(&mut self, x: Tensor, axis: usize, start: u64, len: Dim, label: &str) -> Tensor {
+        self.m.op(Slice { axis, start: Dim::from(start), len, step: 1 }, &[x], label)
+    }
+
+    pub fn concat(&mut self, parts: &[Tensor], axis: usize, label: &str) -> Tensor {
+        self.m.op(Concat { axis }, parts, label)
+    }
+
+    pub fn map(&mut self, f: Unary, x: Tensor, label: &str) -> Tensor {
+        self.m.op(Map { f }, &[x], label)
+    }
+
+    pub fn zip(&mut self, f: Binary, a: Tensor, b: Tensor, label: &str) -> Tensor {
+        self.m.op(Zip { f }, &[a, b], label)
+    }
+
+    pub fn add(&mut self, a: Tensor, b: Tensor, label: &str) -> Tensor {
+        self.zip(Binary::Add, a, b, label)
+    }
+
+    /// A number of that type.
+    pub fn number(&mut self, dtype: DType, x: f64, label: &str) -> Result<Tensor> {
+        Ok(self.m.op(Constant::scalar(dtype, x)?, &[], label))
+    }
+
+    pub fn scaled(&mut self, x: Tensor, by: f64, label: &str) -> Result<Tensor> {
+        let by = self.number(DType::F32, by, &format!("{label}_factor"))?;
+        Ok(self.zip(Binary::Mul, x, by, label))
+    }
+
+    /// `q [N, S, C], k, v [N, T, C] -> [N, S, C]`, over heads that are `inner` wide together.
+    pub fn attention(
+        &mut self,
+        [q, k, v]: [Tensor; 3],
+        name: &str,
+        [width, inner, heads]: [u64; 3],
+    ) -> Result<Tensor> {
+        let mut project = |x, part| self.linear(x, &format!("{name}.{part}"), [inner, width], None);
+        let rows = [project(q, "q_proj")?, project(k, "k_proj")?, project(v, "v_proj")?];
+        let op = Sdpa::new(heads as usize, (inner / heads.max(1)) as usize);
+        let y = self.m.op(op, &rows, name);
+        self.linear(y, &format!("{name}.out_proj"), [width, inner], None)
+    }
+}
