@@ -54,6 +54,8 @@ mod tokenizer;
 #[cfg(feature = "text")]
 mod tokenizer_files;
 mod transformers;
+#[cfg(feature = "audio")]
+mod wav2vec2;
 #[cfg(feature = "encoders")]
 mod wordpiece;
 
@@ -85,6 +87,8 @@ pub use tokenizer::chat_template;
 pub use tokenizer::{tokenizer, vocabulary};
 #[cfg(feature = "text")]
 pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
+#[cfg(feature = "audio")]
+pub use wav2vec2::{FrameConv, SAMPLES, Wav2Vec2Config};
 #[cfg(feature = "encoders")]
 pub use wordpiece::wordpiece;
 
@@ -118,4 +122,6 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     #[cfg(feature = "encoders")]
     nomic_bert::FAMILY,
+    #[cfg(feature = "audio")]
+    wav2vec2::FAMILY,
 ];

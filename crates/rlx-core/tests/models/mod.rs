@@ -6,6 +6,8 @@ mod decoders;
 mod encoders;
 #[cfg(feature = "text")]
 mod minilm;
+#[cfg(feature = "audio")]
+mod sounds;
 mod strict;
 #[cfg(feature = "text")]
 mod wordpiece;
