@@ -64,6 +64,8 @@ pub mod safetensors;
 pub mod text;
 
 pub mod models;
+#[cfg(feature = "audio")]
+pub mod sound;
 pub mod weights;
 
 pub mod compile;

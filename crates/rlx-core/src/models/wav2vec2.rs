@@ -181,11 +181,7 @@ impl Wav2Vec2Config {
             convolutions: convolutions(&keys)?,
             conv_bias: keys.opt_bool("conv_bias")?.unwrap_or(false),
             norm_each,
-            conv_act: transformers::activation(
-                &keys,
-                "feat_extract_activation",
-                Unary::GeluErf,
-            )?,
+            conv_act: transformers::activation(&keys, "feat_extract_activation", Unary::GeluErf)?,
             layers: keys.layers("num_hidden_layers")?,
             dim: keys.positive("hidden_size")?,
             ffn_dim: keys.positive("intermediate_size")?,
@@ -210,9 +206,9 @@ impl Wav2Vec2Config {
     /// Samples from one frame to the next, and samples that a frame is made of.
     pub fn frame(&self) -> (u64, u64) {
         // Reading the configuration saw that neither overflows.
-        self.convolutions.iter().fold((1, 1), |(stride, reach), c| {
-            (stride * c.stride, reach + stride * (c.kernel - 1))
-        })
+        self.convolutions
+            .iter()
+            .fold((1, 1), |(stride, reach), c| (stride * c.stride, reach + stride * (c.kernel - 1)))
     }
 }
 
@@ -250,9 +246,7 @@ fn convolutions(keys: &Keys<'_>) -> Result<Vec<FrameConv>> {
         })?;
     }
     let sizes = channels.into_iter().zip(kernels).zip(strides);
-    Ok(sizes
-        .map(|((channels, kernel), stride)| FrameConv { channels, kernel, stride })
-        .collect())
+    Ok(sizes.map(|((channels, kernel), stride)| FrameConv { channels, kernel, stride }).collect())
 }
 
 impl Model for Wav2Vec2Config {
