@@ -66,6 +66,8 @@ pub mod text;
 #[cfg(feature = "vision")]
 pub mod image;
 pub mod models;
+#[cfg(feature = "audio")]
+pub mod sound;
 pub mod weights;
 
 pub mod compile;

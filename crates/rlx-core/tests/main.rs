@@ -38,6 +38,7 @@ mod sample;
 mod session;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
+mod sound;
 mod target_rows;
 #[path = "support/targets.rs"]
 mod targets;

@@ -64,6 +64,8 @@ mod transformers;
 mod vision_transformer;
 #[cfg(all(feature = "vision", feature = "encoders"))]
 mod vit;
+#[cfg(feature = "audio")]
+mod wav2vec2;
 #[cfg(feature = "encoders")]
 mod wordpiece;
 
@@ -101,6 +103,8 @@ pub use tokenizer::{tokenizer, vocabulary};
 pub use tokenizer_files::{TOKENIZER_FILES, TokenizerFiles};
 #[cfg(all(feature = "vision", feature = "encoders"))]
 pub use vision_transformer::{ImageEncoder, ImageLayers};
+#[cfg(feature = "audio")]
+pub use wav2vec2::{FrameConv, SAMPLES, Wav2Vec2Config};
 #[cfg(feature = "encoders")]
 pub use wordpiece::wordpiece;
 
@@ -140,4 +144,6 @@ pub const FAMILIES: &[Family] = &[
     dinov2::FAMILY,
     #[cfg(feature = "vision")]
     sam::FAMILY,
+    #[cfg(feature = "audio")]
+    wav2vec2::FAMILY,
 ];

@@ -8,6 +8,8 @@ mod encoders;
 mod minilm;
 #[cfg(feature = "vision")]
 mod sam;
+#[cfg(feature = "audio")]
+mod sounds;
 mod strict;
 #[cfg(all(feature = "vision", feature = "encoders"))]
 mod vision;
