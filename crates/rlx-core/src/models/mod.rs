@@ -7,6 +7,8 @@ mod checkpoint;
 pub mod convert;
 mod decoder;
 mod deepseek;
+#[cfg(feature = "vision")]
+mod diffusers;
 #[cfg(feature = "encoders")]
 mod encoder;
 #[cfg(feature = "encoders")]
@@ -14,6 +16,12 @@ mod encoder_files;
 mod entries;
 mod entry;
 mod family;
+#[cfg(feature = "vision")]
+mod flow_match;
+#[cfg(feature = "vision")]
+mod flux2;
+#[cfg(feature = "vision")]
+mod flux2_vae;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -68,6 +76,12 @@ pub use decoder::{
 pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use family::Family;
+#[cfg(feature = "vision")]
+pub use flow_match::FlowMatch;
+#[cfg(feature = "vision")]
+pub use flux2::{DENOISE, DENOISE_STEP, Flux2Config, NOISE};
+#[cfg(feature = "vision")]
+pub use flux2_vae::{DECODE_IMAGE, ENCODE_IMAGE, Flux2VaeConfig};
 pub use keys::{Keys, Neutral};
 #[cfg(feature = "jinja")]
 pub use language::Language;
@@ -118,4 +132,8 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     #[cfg(feature = "encoders")]
     nomic_bert::FAMILY,
+    #[cfg(feature = "vision")]
+    flux2::FAMILY,
+    #[cfg(feature = "vision")]
+    flux2_vae::FAMILY,
 ];

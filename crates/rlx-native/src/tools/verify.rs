@@ -7,13 +7,14 @@
 //! as in the record, and so are K/V unless another type is asked for, which has a tolerance of its own
 //! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
-//! An encoder's record is in `verify/encoder.rs`.
+//! An encoder's record is in `verify/encoder.rs`, that of a model of images in `verify/imagine.rs`.
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
 mod blocks;
 mod encoder;
+mod imagine;
 mod layers;
 mod lengths;
 
@@ -352,9 +353,16 @@ pub fn verify_model(
     let record = Record::open(&dir.join("io.safetensors"))?;
     let (family, tolerance) = about(&record)?;
     let info = device.info();
-    if models::open(&folder.checkpoint())?.facts().task == Task::Embed {
-        let outputs = encoder::outputs(&folder, &record, row, &device, tolerance, layers)?;
-        return Ok(Report { family, info, outputs });
+    match models::open(&folder.checkpoint())?.facts().task {
+        Task::Embed => {
+            let outputs = encoder::outputs(&folder, &record, row, &device, tolerance, layers)?;
+            return Ok(Report { family, info, outputs });
+        }
+        Task::Imagine => {
+            let outputs = imagine::outputs(&folder, &record, row, &device, tolerance, layers)?;
+            return Ok(Report { family, info, outputs });
+        }
+        _ => {}
     }
     let tolerance = tolerance.max(cache_tolerance(kv));
     let mut programs = vec![
