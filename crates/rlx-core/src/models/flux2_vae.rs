@@ -9,7 +9,8 @@
 //! HEIGHT * WIDTH, C]` are the same bytes:
 //! - `decode_image`: `latents [BATCH, HEIGHT, WIDTH, C]` to `image [BATCH, 3, scale * HEIGHT, scale * WIDTH]`, with
 //!   colours from -1 to 1, which may be exceeded a little.
-//! - `encode_image`, where the file has an encoder: back, to the `latents` of the distribution's mean, to that mean `mean` and its `logvar`.
+//! - `encode_image`, where the file has an encoder: back, to the `latents` of the distribution's mean, to that
+//!   mean `mean` and its `logvar`.
 
 use super::checkpoint::Checkpoint;
 use super::diffusers::{self, Net, fixed};
