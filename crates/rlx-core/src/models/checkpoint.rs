@@ -61,17 +61,19 @@ impl<'a> Checkpoint<'a> {
         })
     }
 
-    /// What kind of model it says it is: `general.architecture`, or `model_type`.
+    /// What kind of model it says it is: `general.architecture`, or `model_type`, or in a configuration of
+    /// diffusers, which has none, `_class_name`.
     ///
     /// # Errors
     /// `BadFile` where it does not say.
     pub fn architecture(&self) -> Result<&'a str> {
         match self.source {
             Source::Gguf(files) => files.metadata.str("general.architecture"),
-            Source::Transformers { config, .. } => config
-                .get("model_type")
-                .and_then(Json::as_str)
-                .ok_or_else(|| Error::bad_file("model_type is missing").at(CONFIG)),
+            Source::Transformers { config, .. } => {
+                let word = config.get("model_type").or_else(|| config.get("_class_name"));
+                word.and_then(Json::as_str)
+                    .ok_or_else(|| Error::bad_file("model_type is missing").at(CONFIG))
+            }
         }
     }
 

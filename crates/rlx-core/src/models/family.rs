@@ -14,7 +14,7 @@ pub struct Family {
     pub presets: Presets,
     /// `general.architecture` of its GGUF files.
     pub gguf: &'static [&'static str],
-    /// `model_type` in its transformers configurations.
+    /// `model_type` in its transformers configurations, or `_class_name` in those of diffusers.
     pub transformers: &'static [&'static str],
     /// Reads the configuration, every key of it.
     pub open: fn(&Checkpoint<'_>) -> Result<Box<dyn Model>>,

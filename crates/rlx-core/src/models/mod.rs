@@ -9,6 +9,8 @@ mod decoder;
 mod deepseek;
 #[cfg(all(feature = "vision", feature = "encoders"))]
 mod dinov2;
+#[cfg(feature = "vision")]
+mod diffusers;
 #[cfg(feature = "encoders")]
 mod encoder;
 #[cfg(feature = "encoders")]
@@ -16,6 +18,12 @@ mod encoder_files;
 mod entries;
 mod entry;
 mod family;
+#[cfg(feature = "vision")]
+mod flow_match;
+#[cfg(feature = "vision")]
+mod flux2;
+#[cfg(feature = "vision")]
+mod flux2_vae;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -80,6 +88,12 @@ pub use decoder::{
 pub use encoder_files::{EmbedOptions, FolderTexts};
 pub use entry::Entry;
 pub use family::Family;
+#[cfg(feature = "vision")]
+pub use flow_match::FlowMatch;
+#[cfg(feature = "vision")]
+pub use flux2::{DENOISE, DENOISE_STEP, Flux2Config, NOISE};
+#[cfg(feature = "vision")]
+pub use flux2_vae::{DECODE_IMAGE, ENCODE_IMAGE, Flux2VaeConfig};
 pub use keys::{Keys, Neutral};
 #[cfg(feature = "jinja")]
 pub use language::Language;
@@ -146,4 +160,8 @@ pub const FAMILIES: &[Family] = &[
     sam::FAMILY,
     #[cfg(feature = "audio")]
     wav2vec2::FAMILY,
+    #[cfg(feature = "vision")]
+    flux2::FAMILY,
+    #[cfg(feature = "vision")]
+    flux2_vae::FAMILY,
 ];

@@ -229,6 +229,11 @@ impl Folder {
         self.io(name).0.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
     }
 
+    /// A recorded tensor, if there is one of that name.
+    pub fn maybe(&self, name: &str) -> Option<Vec<f32>> {
+        self.io.0.tensors.contains_key(name).then(|| self.floats(name))
+    }
+
     pub fn ids(&self, name: &str) -> Vec<u32> {
         self.ints(name).into_iter().map(|n| u32::try_from(n).unwrap()).collect()
     }

@@ -4,6 +4,8 @@
 pub mod checkpoints;
 mod decoders;
 mod encoders;
+#[cfg(feature = "vision")]
+mod imagine;
 #[cfg(feature = "text")]
 mod minilm;
 #[cfg(feature = "vision")]

@@ -7,8 +7,8 @@
 //! as in the record, and so are K/V unless another type is asked for, which has a tolerance of its own
 //! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
-//! An encoder's record is in `verify/encoder.rs`, that of a model of images in `verify/features.rs`, that of one
-//! that finds things in them in `verify/segment.rs`.
+//! Records of networks that generate no text are in `verify/encoder.rs` (vectors of texts), `verify/features.rs` (of
+//! images), `verify/sound.rs` (transcripts), `verify/segment.rs` (masks) and `verify/imagine.rs` (images).
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
@@ -16,9 +16,11 @@
 mod blocks;
 mod encoder;
 mod features;
+mod imagine;
 mod layers;
 mod lengths;
 mod segment;
+mod sound;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
@@ -364,12 +366,8 @@ pub fn verify_model(
             generated(&folder, &record, row, device, (tolerance, kv), layers)?
         }
         Task::Segment => segment::outputs(&folder, &record, row, &device, tolerance, layers)?,
-        Task::Transcribe | Task::Imagine => {
-            let what = format!("a model that {} has no record that is compared", task.does());
-            return Err(Error::new(Code::Unsupported, what)
-                .at(record.name.clone())
-                .hint("give a model that generates or embeds text, or makes vectors of images"));
-        }
+        Task::Transcribe => sound::outputs(&folder, &record, row, &device, tolerance, layers)?,
+        Task::Imagine => imagine::outputs(&folder, &record, row, &device, tolerance, layers)?,
     };
     Ok(Report { family, info, outputs })
 }
