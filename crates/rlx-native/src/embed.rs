@@ -3,8 +3,8 @@
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::network::{CheckpointFiles, Network};
-use rlx_core::models::{self, Task};
 pub use rlx_core::models::EmbedOptions;
+use rlx_core::models::{self, Task};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::session::network::check_task;

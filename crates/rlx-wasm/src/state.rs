@@ -184,7 +184,12 @@ impl State {
     /// Takes an output that is kept on the device as an input of the next run.
     /// Takes an image as the next run's input of this name, prepared as the model wants it: four bytes a pixel, red,
     /// green, blue, alpha, row by row.
-    pub fn input_image(&mut self, name: &str, [width, height]: [u32; 2], rgba: &[u8]) -> Result<()> {
+    pub fn input_image(
+        &mut self,
+        name: &str,
+        [width, height]: [u32; 2],
+        rgba: &[u8],
+    ) -> Result<()> {
         let processor = self.images.as_ref().ok_or_else(not_open)?;
         let pixels = processor.prepare(&Image::from_rgba(width, height, rgba)?)?;
         self.inputs.push(Input {

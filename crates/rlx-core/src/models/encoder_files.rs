@@ -81,7 +81,9 @@ impl FolderTexts {
                 return self.put("tokenizer.json", at, bytes);
             }
             "tokenizer" => return self.put("vocab.txt", at, bytes),
-            "preprocessor_config.json" => self.preprocessor = Some((at.to_string(), bytes.to_vec())),
+            "preprocessor_config.json" => {
+                self.preprocessor = Some((at.to_string(), bytes.to_vec()))
+            }
             "tokenizer.json" => {
                 let data = WordPieceData::from_tokenizer_json(&json()?);
                 self.tokenizer = Some(data.map_err(|e| named(e, at))?);

@@ -7,10 +7,10 @@ mod checkpoint;
 pub mod convert;
 mod decoder;
 mod deepseek;
-#[cfg(all(feature = "vision", feature = "encoders"))]
-mod dinov2;
 #[cfg(feature = "vision")]
 mod diffusers;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod dinov2;
 #[cfg(feature = "encoders")]
 mod encoder;
 #[cfg(feature = "encoders")]
