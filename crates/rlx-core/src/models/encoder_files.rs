@@ -10,6 +10,7 @@ use crate::target::Activations;
 use crate::text::{WordPiece, WordPieceData};
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// Choices that a caller has and a file has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
