@@ -1,5 +1,5 @@
-//! Resizing with the bytes that Pillow gives: along rows first, then along columns, with bytes between and
-//! weights of 22 fractional bits.
+//! Resizing with the bytes that Pillow gives up to version 12: along rows first, then along columns, with bytes
+//! between and weights of 22 fractional bits. (Pillow 13 goes along columns first for some sizes.)
 
 use super::{Image, LARGEST, check_size};
 use crate::error::{Error, Result};
