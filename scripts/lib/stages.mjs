@@ -100,10 +100,9 @@ async function browser(tally) {
 }
 
 /**
- * One file of the browser's tests. A file of which a call of a page never ended, or at most two tests failed, runs once
- * more, in a new browser: these pages have a GPU in software, beside other work, on machines of which nobody knows how
- * busy they are. What passes only then is listed as unsteady at the end: it is a defect of the test or of what it tests,
- * and to be mended.
+ * One file of the browser's tests. It runs once more, in a new browser, if a page stopped answering or at most two tests
+ * failed: these pages have a GPU in software, and the machine may be busy with other work. A file that passes only then
+ * is listed as unsteady at the end, so that the defect, of the test or of what it tests, is seen and mended.
  */
 async function browserFile(tally, file) {
   const first = new Tally();

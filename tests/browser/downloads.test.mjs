@@ -109,7 +109,7 @@ test('of what a killed tab had, less than 5 % is downloaded again', async (t) =>
   assert.deepEqual(asked(), ['HEAD']);
 });
 
-test('a load that ends between the last byte and the end leaves a file that the next load completes', async () => {
+test('a load that ends after the last byte and before the record leaves a file that the next load completes', async () => {
   const left = await page.evaluate(async (url) => {
     const { openStore } = await import('/dist/store.js');
     const { ShardCache } = await import('/dist/cache.js');

@@ -184,7 +184,8 @@ export class Download implements Copy {
   }
 
   async publish(sha256?: string): Promise<void> {
-    // A load that ended between its last byte and this left all pieces: nothing was to be written then.
+    // An earlier load may have stored every piece and ended before it wrote the record of a complete file. This load
+    // then had nothing to write, and the record is still missing.
     if (this.turn.mine && !this.#writing && this.#record?.item) {
       await this.#learnEnd().catch(() => {});
       this.#writing = this.turn.mine;
