@@ -7,6 +7,7 @@ mod chat;
 mod convert;
 mod devices;
 mod embed;
+mod features;
 mod fidelity;
 mod files;
 mod forms;

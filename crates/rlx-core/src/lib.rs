@@ -63,9 +63,11 @@ pub mod safetensors;
 #[cfg(feature = "text")]
 pub mod text;
 
+pub mod models;
+
+// Behind the models, whose reader of keys it uses.
 #[cfg(feature = "vision")]
 pub mod image;
-pub mod models;
 #[cfg(feature = "audio")]
 pub mod sound;
 pub mod weights;

@@ -3,12 +3,13 @@
 use crate::devices::DeviceRow;
 use crate::network::{CheckpointFiles, Folder, Network, run};
 use rlx_core::image::{Image, ImageProcessor};
-use rlx_core::models::{self, ENCODE, Task};
+use rlx_core::models::{self, Checkpoint, ENCODE, Task};
 use rlx_core::runtime::device::Device;
+use rlx_core::runtime::session::network::check_task;
 use rlx_core::runtime::session::{Session, Tensor, TensorRef};
 use rlx_core::target::CompileOptions;
 use rlx_core::types::DType;
-use rlx_core::{Code, Error, Result};
+use rlx_core::{Error, Result};
 use std::sync::Arc;
 
 const PROCESSOR: &str = "preprocessor_config.json";
@@ -20,6 +21,8 @@ pub struct Extractor {
     processor: ImageProcessor,
     /// Height and width of its images, if they are of one size.
     size: [Option<u64>; 2],
+    /// Pixels along an edge of a patch: an image has one at least.
+    patch: u64,
 }
 
 /// What a model makes of one picture.
@@ -43,15 +46,9 @@ pub fn extractor(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Extractor> {
     let facts = models::open(&files.checkpoint())?.facts();
-    let folder = match files {
-        CheckpointFiles::Folder(folder) if facts.task == Task::Features => folder,
-        _ => {
-            let what = format!("a model of family {} {}", facts.family, facts.task.does());
-            return Err(Error::new(Code::Unsupported, what).hint(format!(
-                "{} vectors of an image come from a model such as dinov2",
-                facts.task.asked()
-            )));
-        }
+    check_task(&facts, Task::Features)?;
+    let CheckpointFiles::Folder(folder) = files else {
+        return Err(Error::internal("no family of images has GGUF files"));
     };
     let (network, _) = Network::of(files.checkpoint(), files.maps(), None)?;
     let session = network.open(row, device, &CompileOptions::default(), progress)?;
@@ -61,7 +58,16 @@ pub fn extractor(
     };
     let size = [height.as_static(), width.as_static()];
     let own = size[0].and_then(|n| u32::try_from(n).ok());
-    Ok(Extractor { processor: processor(folder, facts.family, own)?, session, size })
+    let patch = patch(&files.checkpoint());
+    Ok(Extractor { processor: processor(folder, facts.family, own)?, session, size, patch })
+}
+
+/// Pixels along an edge of a patch, which are sizes of the weights that read one.
+fn patch(checkpoint: &Checkpoint<'_>) -> u64 {
+    let mut names = checkpoint.names();
+    let reads = names.find(|n| n.ends_with("embeddings.patch_embeddings.projection.weight"));
+    let dims = reads.and_then(|name| checkpoint.tensor(name)).map_or(&[][..], |t| t.1);
+    dims.last().copied().unwrap_or(1)
 }
 
 /// What the folder says of images; what its family's models use where it says nothing.
@@ -85,7 +91,7 @@ impl Extractor {
     ///
     /// # Errors
     /// As [`ImageProcessor::prepare`] and a run; `BadFile` for a folder whose processor makes images of a size
-    /// that the model does not take.
+    /// that the model does not take, and for an image that is smaller than a patch.
     pub fn features(&mut self, image: &Image) -> Result<Features> {
         let pixels = self.processor.prepare(image)?;
         let made = [u64::from(pixels.height), u64::from(pixels.width)];
@@ -96,6 +102,15 @@ impl Extractor {
                 own[1], own[0], made[1], made[0]
             );
             return Err(Error::bad_file(what).hint("use the files that belong to one model"));
+        }
+        if made.iter().any(|&n| n < self.patch) {
+            let patch = self.patch;
+            let what = format!(
+                "{} x {} pixels are less than a patch, which has {patch} x {patch}",
+                made[1], made[0]
+            );
+            let hint = format!("give a larger image, or a {PROCESSOR} that makes it larger");
+            return Err(Error::bad_file(what).hint(hint));
         }
         let bytes: Vec<u8> = pixels.values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let dims = [1, 3, made[0], made[1]];

@@ -44,6 +44,8 @@ mod minicpm3;
 mod mistral;
 mod mixtral;
 mod model;
+#[cfg(feature = "encoders")]
+mod modernbert;
 mod naming;
 #[cfg(feature = "encoders")]
 mod nomic_bert;
@@ -98,6 +100,8 @@ pub use keys::{Keys, Neutral};
 #[cfg(feature = "jinja")]
 pub use language::Language;
 pub use model::{Diffusion, ENCODE, Facts, Model, Task, USUAL_CONTEXT};
+#[cfg(feature = "encoders")]
+pub use modernbert::{ModernBertConfig, ModernBertLayer};
 pub use naming::Naming;
 #[cfg(feature = "encoders")]
 pub use nomic_bert::NomicBertConfig;
@@ -152,6 +156,8 @@ pub const FAMILIES: &[Family] = &[
     bert::FAMILY,
     #[cfg(feature = "encoders")]
     nomic_bert::FAMILY,
+    #[cfg(feature = "encoders")]
+    modernbert::FAMILY,
     #[cfg(all(feature = "vision", feature = "encoders"))]
     vit::FAMILY,
     #[cfg(all(feature = "vision", feature = "encoders"))]

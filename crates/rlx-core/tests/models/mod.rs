@@ -8,6 +8,8 @@ mod encoders;
 mod imagine;
 #[cfg(feature = "text")]
 mod minilm;
+#[cfg(feature = "encoders")]
+mod modernbert;
 #[cfg(feature = "vision")]
 mod sam;
 #[cfg(feature = "audio")]

@@ -253,6 +253,12 @@ fn the_hint_of_an_unknown_architecture_names_every_family() {
     for name in FAMILIES.iter().flat_map(|f| f.gguf) {
         assert!(said.contains(name), "{said}");
     }
+    let (header, config) = (as_transformers(&tensors), json(br#"{"model_type": "sparkle"}"#));
+    let e = models::open(&Checkpoint::transformers(&config, &header)).err().unwrap();
+    assert_eq!((e.code, e.what.as_str()), (Code::Unsupported, "unknown model_type sparkle"));
+    for name in FAMILIES.iter().flat_map(|f| f.transformers) {
+        assert!(e.hint.contains(name), "{e}");
+    }
 }
 
 #[test]

@@ -84,6 +84,22 @@ fn what_is_known_of_a_model_is_its_own() {
     }
 }
 
+#[test]
+fn an_image_that_is_smaller_than_a_patch_is_an_error() {
+    let folder = Folder::open(&fixture("dinov2_registers"), "config.json");
+    let module = module(&folder.checkpoint()).unwrap();
+    let g = lower_module(&module, DType::F32).unwrap();
+    let of = |height: u64, width: u64| {
+        let sizes = [(BATCH, 1), ("HEIGHT", height), ("WIDTH", width)];
+        g.specialize(&module.name, &Binding::from(sizes.map(|(s, n)| (s.into(), n))))
+    };
+    assert!(of(14, 14).is_ok() && of(27, 15).is_ok());
+    for (height, width) in [(13, 14), (14, 13), (1, 500), (0, 14)] {
+        let e = of(height, width).unwrap_err();
+        assert_eq!(e.code, Code::BadGraph, "{height} x {width}: {e}");
+    }
+}
+
 /// A folder's configuration with other values: `null` takes a key away.
 fn with(folder: &Folder, changes: &[(&str, &str)]) -> Json {
     let Json::Object(mut members) = folder.config.clone() else { panic!("no object") };
