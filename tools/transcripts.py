@@ -67,7 +67,6 @@ def ctc():
         ("cleaned", SMALL, {**BRACKETS, "clean_up_tokenization_spaces": True}, 11,
          [5, 0, 3, 0, 2, 0, 5, 0, 1, 0, 3, 9, 3, 0, 2, 0, 2, 0, 7, 0, 4]),
         ("no delimiter", SMALL, {**BRACKETS, "word_delimiter_token": None}, 11, [5, 0, 5, 10, 6, 6]),
-        ("other delimiter", SMALL, {**BRACKETS, "word_delimiter_token": "a"}, 11, [6, 5, 6, 0, 5, 5, 7]),
     ]
     for i in range(8):
         config = {**BRACKETS, "clean_up_tokenization_spaces": True, "do_lower_case": i % 2 == 0}
