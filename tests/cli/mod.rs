@@ -18,6 +18,7 @@ mod quantize;
 mod smollm2;
 mod templates;
 mod tokenize;
+mod transcribe;
 mod usage;
 
 use std::path::{Path, PathBuf};

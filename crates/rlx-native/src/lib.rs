@@ -48,5 +48,7 @@ pub mod overflow;
 pub mod platform;
 pub mod remembered;
 pub mod report;
+pub mod sound;
 pub mod tokens;
 pub mod tools;
+pub mod transcribe;

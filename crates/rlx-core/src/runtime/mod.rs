@@ -11,5 +11,7 @@ pub mod memory;
 pub mod model;
 pub mod selftest;
 pub mod session;
+#[cfg(feature = "audio")]
+pub mod transcribe;
 pub mod trial;
 pub mod work;

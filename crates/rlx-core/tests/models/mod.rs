@@ -15,6 +15,8 @@ mod sam;
 #[cfg(feature = "audio")]
 mod sounds;
 mod strict;
+#[cfg(feature = "audio")]
+mod transcribe;
 #[cfg(all(feature = "vision", feature = "encoders"))]
 mod vision;
 #[cfg(feature = "text")]

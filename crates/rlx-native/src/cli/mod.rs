@@ -22,6 +22,7 @@ mod shards;
 mod synth;
 mod template;
 mod tokenize;
+mod transcribe;
 mod verify;
 
 use clap::error::ErrorKind;
@@ -51,6 +52,8 @@ enum Command {
     Embed(embed::EmbedArgs),
     /// Compute vectors of images.
     Features(features::FeaturesArgs),
+    /// Write down what is said in sounds.
+    Transcribe(transcribe::TranscribeArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
     /// Print the prompt that a chat template makes of a conversation.
@@ -108,6 +111,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Chat(args) => chat::chat(&args),
         Command::Embed(args) => embed::embed(&args),
         Command::Features(args) => features::features(&args),
+        Command::Transcribe(args) => transcribe::transcribe(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),

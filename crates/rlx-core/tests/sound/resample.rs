@@ -1,13 +1,8 @@
 //! Sounds at another rate: equal to what torchaudio makes, in whatever pieces they come.
-#![cfg(feature = "audio")]
 
+use super::{floats, record};
 use rlx_core::Code;
 use rlx_core::sound::Resampler;
-use serde_json::Value;
-
-fn floats(list: &Value) -> Vec<f32> {
-    list.as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect()
-}
 
 /// The sound at another rate, given in pieces of these lengths over and over.
 fn resampled(from: u32, to: u32, sound: &[f32], pieces: &[usize]) -> Vec<f32> {
@@ -25,8 +20,7 @@ fn resampled(from: u32, to: u32, sound: &[f32], pieces: &[usize]) -> Vec<f32> {
 
 #[test]
 fn resampled_sounds_are_those_of_torchaudio_in_any_pieces() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/sound/resample.json");
-    let record: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let record = record("resample.json");
     let sound = floats(&record["sound"]);
     for case in record["to"].as_array().unwrap() {
         let number = |key: &str| case[key].as_u64().unwrap() as u32;
