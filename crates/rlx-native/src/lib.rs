@@ -48,5 +48,6 @@ pub mod overflow;
 pub mod platform;
 pub mod remembered;
 pub mod report;
+pub mod segment;
 pub mod tokens;
 pub mod tools;

@@ -106,7 +106,7 @@ pub use registry::{open, presets};
 pub use rotary::Rotary;
 #[cfg(feature = "vision")]
 pub use sam::{
-    IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, SquareFit, label as point_label,
+    IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, SamPrompt, label as point_label,
 };
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]

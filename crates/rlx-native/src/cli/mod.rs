@@ -18,6 +18,7 @@ mod passes;
 mod progress;
 mod quantize;
 mod run;
+mod segment;
 mod shards;
 mod synth;
 mod template;
@@ -51,6 +52,8 @@ enum Command {
     Embed(embed::EmbedArgs),
     /// Compute vectors of images.
     Features(features::FeaturesArgs),
+    /// Find the pixels of a thing in an image.
+    Segment(segment::SegmentArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
     /// Print the prompt that a chat template makes of a conversation.
@@ -108,6 +111,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Chat(args) => chat::chat(&args),
         Command::Embed(args) => embed::embed(&args),
         Command::Features(args) => features::features(&args),
+        Command::Segment(args) => segment::segment(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),

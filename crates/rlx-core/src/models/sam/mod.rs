@@ -17,12 +17,12 @@
 //! prompt that may mean several things, and what each is thought to be worth; `single_mask` and `single_score`,
 //! with 1 for M, are the answer to a prompt that means one thing. Masks are logits: 0 is the edge.
 
-mod fit;
 mod image;
 mod make;
 mod mask;
+mod prompt;
 
-pub use fit::SquareFit;
+pub use prompt::SamPrompt;
 
 use super::checkpoint::Checkpoint;
 use super::family::Family;
