@@ -10,6 +10,8 @@ mod imagine;
 mod minilm;
 #[cfg(feature = "vision")]
 mod sam;
+#[cfg(feature = "vision")]
+mod sam2;
 #[cfg(feature = "audio")]
 mod sounds;
 mod strict;
