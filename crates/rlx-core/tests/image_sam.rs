@@ -99,7 +99,7 @@ fn what_makes_no_sense_in_a_file_is_refused_by_name() {
     for (text, code, what) in [
         ("[]", Code::BadFile, "no JSON object"),
         (r#"{"size": {"longest_edge": 63}}"#, Code::BadFile, "size is not 64"),
-        (r#"{"size": {"longest_edge": 4294967360}}"#, Code::BadFile, "size is not 64"),
+        (r#"{"size": {"longest_edge": 4294967360}}"#, Code::BadFile, "longest_edge"),
         (r#"{"size": {"longest_edge": 64, "sparkle": 1}}"#, Code::Unsupported, "sparkle"),
         (r#"{"size": {"longest_edge": -1}}"#, Code::BadFile, "longest_edge"),
         (r#"{"size": {"height": 64, "width": 63}}"#, Code::BadFile, "size is not 64"),

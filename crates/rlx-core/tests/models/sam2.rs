@@ -226,14 +226,14 @@ fn what_a_configuration_says_otherwise_is_refused_by_name() {
         (windows([8, 4, 7, 3]), windows([7, 4, 7, 3]), Code::BadFile, "does not divide"),
         (windows([8, 4, 7, 3]), windows([8, 4, 1, 3]), Code::BadFile, "do not halve"),
         (windows([8, 4, 7, 3]), windows([8, 4, 0, 3]), Code::BadFile, "has 0"),
-        (windows([8, 4, 7, 3]), windows([8, 4, 1 << 32, 3]), Code::BadFile, "expected 1 to"),
+        (windows([8, 4, 7, 3]), windows([8, 4, 1 << 31, 3]), Code::BadFile, "expected 1 to"),
         (dims([16, 32, 48, 64]), dims([16, 16, 48, 64]), Code::Unsupported, "one width"),
         (dims([16, 32, 48, 64]), dims([16, 32, 48, 66]), Code::BadFile, "backbone_channel_list"),
         (dims([16, 32, 48, 64]), dims([18, 32, 48, 64]), Code::BadFile, "hidden_size"),
         (counts([1, 2, 3, 1]), counts([1, 2, 3, 2]), Code::BadFile, "blocks.7"),
         (counts([1, 2, 3, 1]), counts([1, 2, 1, 1]), Code::BadFile, "blocks.4"),
         (counts([1, 2, 3, 1]), counts([1, 1, 1, 1]), Code::BadFile, "names block 4"),
-        (counts([1, 2, 3, 1]), counts([1, u64::MAX, 1, 1]), Code::BadFile, "expected 1 to"),
+        (counts([1, 2, 3, 1]), counts([1, 1 << 31, 1, 1]), Code::BadFile, "expected 1 to"),
         (heads([1, 2, 3, 2]), heads([1, 2, 5, 2]), Code::BadFile, "does not divide"),
     ])
     .collect();
