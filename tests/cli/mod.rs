@@ -15,6 +15,7 @@ mod graph;
 mod inspect;
 mod json;
 mod quantize;
+mod segment;
 mod smollm2;
 mod templates;
 mod tokenize;

@@ -20,6 +20,7 @@ mod graphs;
 mod held;
 mod hir;
 mod image;
+mod image_sam;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod models;

@@ -49,6 +49,7 @@ pub mod platform;
 pub mod remembered;
 pub mod report;
 pub mod sound;
+pub mod segment;
 pub mod tokens;
 pub mod tools;
 pub mod transcribe;

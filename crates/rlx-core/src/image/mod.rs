@@ -3,11 +3,15 @@
 //!
 //! Resizing gives the bytes of Pillow, with which the published models were trained and measured.
 
+mod fit;
 mod processor;
 mod resize;
+mod sam;
 
+pub use fit::SquareFit;
 pub use processor::{ImageProcessor, Pixels, TargetSize};
 pub use resize::{Filter, resized};
+pub use sam::SamProcessor;
 
 use crate::error::{Error, Result};
 use alloc::format;

@@ -18,7 +18,7 @@ const HALVES: [[f64; 3]; 2] = [[0.5; 3]; 2];
 const CLIP: [[f64; 3]; 2] =
     [[0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]];
 /// Those of ImageNet, with which DINOv2 was trained.
-const IMAGENET: [[f64; 3]; 2] = [[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]];
+pub(super) const IMAGENET: [[f64; 3]; 2] = [[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]];
 
 /// The size that an image is resized to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl ImageProcessor {
             return Err(Error::bad_file(what).hint(format!("at most {PREPARED} pixels are read")));
         }
         // What each byte becomes, for every colour.
-        let tables = [0, 1, 2].map(|c| self.table(c));
+        let tables = tables(self.rescale, self.normalise);
         let edge = |whole: u32, part: u32| (i64::from(whole) - i64::from(part)).div_euclid(2);
         let (top, left) = (edge(from.height(), height), edge(from.width(), width));
         let (all, _) = from.pixels().as_chunks::<3>();
@@ -182,20 +182,6 @@ impl ImageProcessor {
             }
         }
         Ok(Pixels { values, height, width })
-    }
-
-    /// What each byte of a colour becomes.
-    fn table(&self, colour: usize) -> [f32; 256] {
-        core::array::from_fn(|byte| {
-            let x = match self.rescale {
-                Some(factor) => (byte as f64 * factor) as f32,
-                None => byte as f32,
-            };
-            match self.normalise {
-                Some([mean, deviation]) => (x - mean[colour] as f32) / deviation[colour] as f32,
-                None => x,
-            }
-        })
     }
 }
 
@@ -235,7 +221,7 @@ fn kind(keys: &Keys<'_>, family: &str) -> Result<bool> {
 }
 
 /// A size: a number, or an object with `height` and `width`, or with `shortest_edge`.
-fn size_at(keys: &Keys<'_>, name: &str, square: bool) -> Result<Option<TargetSize>> {
+pub(super) fn size_at(keys: &Keys<'_>, name: &str, square: bool) -> Result<Option<TargetSize>> {
     let edge = |keys: &Keys<'_>, name: &str, n: u64| match u32::try_from(n) {
         Ok(n) if (1..=LONGEST).contains(&n) => Ok(n),
         _ => Err(keys.bad(name, format!("{name} is {n}, expected 1 to {LONGEST} pixels"))),
@@ -265,8 +251,23 @@ fn size_at(keys: &Keys<'_>, name: &str, square: bool) -> Result<Option<TargetSiz
     }
 }
 
+/// What each byte of each colour becomes.
+pub(super) fn tables(rescale: Option<f64>, normalise: Option<[[f64; 3]; 2]>) -> [[f32; 256]; 3] {
+    let of = |colour: usize, byte: usize| {
+        let x = match rescale {
+            Some(factor) => (byte as f64 * factor) as f32,
+            None => byte as f32,
+        };
+        match normalise {
+            Some([mean, deviation]) => (x - mean[colour] as f32) / deviation[colour] as f32,
+            None => x,
+        }
+    };
+    [0, 1, 2].map(|colour| core::array::from_fn(|byte| of(colour, byte)))
+}
+
 /// A number of each colour: one for all, or three.
-fn colours(keys: &Keys<'_>, name: &str, default: [f64; 3]) -> Result<[f64; 3]> {
+pub(super) fn colours(keys: &Keys<'_>, name: &str, default: [f64; 3]) -> Result<[f64; 3]> {
     let Ok(Some(list)) = keys.opt_f64s(name) else {
         return Ok(keys.opt_f64(name)?.map_or(default, |x| [x; 3]));
     };

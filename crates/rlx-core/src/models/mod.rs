@@ -63,6 +63,8 @@ mod registry;
 mod rotary;
 #[cfg(feature = "vision")]
 mod sam;
+#[cfg(feature = "vision")]
+mod sam2;
 mod smollm3;
 mod tensors;
 #[cfg(feature = "text")]
@@ -110,8 +112,11 @@ pub use registry::{open, presets};
 pub use rotary::Rotary;
 #[cfg(feature = "vision")]
 pub use sam::{
-    IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, SamConfig, SquareFit, label as point_label,
+    IMAGE_EMBED, MASK, MASK_FROM_MASK, MaskDecoder, MaskNetwork, SamConfig, SamPrompt, Second,
+    label as point_label,
 };
+#[cfg(feature = "vision")]
+pub use sam2::{HieraBlock, Sam2Config};
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
@@ -164,6 +169,8 @@ pub const FAMILIES: &[Family] = &[
     dinov2::FAMILY,
     #[cfg(feature = "vision")]
     sam::FAMILY,
+    #[cfg(feature = "vision")]
+    sam2::FAMILY,
     #[cfg(feature = "audio")]
     wav2vec2::FAMILY,
     #[cfg(feature = "vision")]

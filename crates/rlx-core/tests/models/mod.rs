@@ -12,6 +12,8 @@ mod minilm;
 mod modernbert;
 #[cfg(feature = "vision")]
 mod sam;
+#[cfg(feature = "vision")]
+mod sam2;
 #[cfg(feature = "audio")]
 mod sounds;
 mod strict;

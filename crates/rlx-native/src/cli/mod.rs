@@ -18,6 +18,7 @@ mod passes;
 mod progress;
 mod quantize;
 mod run;
+mod segment;
 mod shards;
 mod synth;
 mod template;
@@ -54,6 +55,8 @@ enum Command {
     Features(features::FeaturesArgs),
     /// Write down what is said in sounds.
     Transcribe(transcribe::TranscribeArgs),
+    /// Find the pixels of a thing in an image.
+    Segment(segment::SegmentArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
     /// Print the prompt that a chat template makes of a conversation.
@@ -112,6 +115,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Embed(args) => embed::embed(&args),
         Command::Features(args) => features::features(&args),
         Command::Transcribe(args) => transcribe::transcribe(&args),
+        Command::Segment(args) => segment::segment(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),

@@ -2,7 +2,7 @@
 //! arXiv:2203.16527), and a neck of two convolutions.
 
 use super::SamConfig;
-use super::make::{EPS, Make};
+use super::make::{EPS, Make, OUT_PROJ};
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
 use crate::models::tensors::Tensors;
@@ -21,10 +21,10 @@ const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 impl SamConfig {
     /// `pixel_values [BATCH, 3, S, S]` to `image_embeddings [BATCH, C, G, G]`.
     pub(super) fn image_embed(&self, tensors: &Tensors<'_>) -> Result<Module> {
-        let mut b = Make { m: Module::graph(super::IMAGE_EMBED), tensors };
+        let mut b = Make { m: Module::graph(super::IMAGE_EMBED), tensors, out_proj: OUT_PROJ };
         let (grid, batch) = (Dim::from(self.grid()), Dim::symbol(BATCH));
-        let (d, c) = (self.dim, self.width);
-        let dims = [batch.clone(), 3u64.into(), self.image.into(), self.image.into()];
+        let (d, c) = (self.dim, self.masks.width);
+        let dims = [batch.clone(), 3u64.into(), self.masks.image.into(), self.masks.image.into()];
         let pixels = b.m.input("pixel_values", Type::tensor(DType::F32, Shape(dims.to_vec())));
         let patches = Window::new(2).stride(&[self.patch, self.patch]);
         let name = "vision_encoder.patch_embed";

@@ -1,4 +1,4 @@
-//! What both networks are made of.
+//! What the networks of SAM and SAM 2 are made of.
 
 use super::super::tensors::Tensors;
 use crate::error::Result;
@@ -11,13 +11,18 @@ use crate::types::{DType, Dim, Shape};
 use alloc::format;
 use alloc::vec::Vec;
 
+/// The name in SAM's files of the last projection of an attention.
+pub(in crate::models) const OUT_PROJ: &str = "out_proj";
+
 /// Added to the variance where the makers name no number.
-pub(super) const EPS: f32 = 1e-6;
+pub(in crate::models) const EPS: f32 = 1e-6;
 
 /// A module and the file's tensors, while blocks are appended.
-pub(super) struct Make<'a, 't> {
+pub(in crate::models) struct Make<'a, 't> {
     pub m: Module,
     pub tensors: &'a Tensors<'t>,
+    /// What the last projection of an attention is called.
+    pub out_proj: &'static str,
 }
 
 impl Make<'_, '_> {
@@ -131,6 +136,6 @@ impl Make<'_, '_> {
         let rows = [project(q, "q_proj")?, project(k, "k_proj")?, project(v, "v_proj")?];
         let op = Sdpa::new(heads as usize, (inner / heads.max(1)) as usize);
         let y = self.m.op(op, &rows, name);
-        self.linear(y, &format!("{name}.out_proj"), [width, inner], None)
+        self.linear(y, &format!("{name}.{}", self.out_proj), [width, inner], None)
     }
 }

@@ -1,12 +1,13 @@
 //! Prompts and the decoder of masks: sections 3 and A of arXiv:2304.02643.
 
-use super::make::{EPS, Make};
-use super::{SamConfig, label};
+use super::label;
+use super::make::{EPS, Make, OUT_PROJ};
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
 use crate::models::tensors::Tensors;
 use crate::ops::{
-    BatchMatMul, Binary, Compare, Comparison, Constant, ConvTranspose, Select, Unary, Window,
+    BatchMatMul, Binary, Cast, Compare, Comparison, Constant, ConvTranspose, Reduce, Reduction,
+    Select, Unary, Window,
 };
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
@@ -18,7 +19,66 @@ const PROMPTS: &str = "PROMPTS";
 const POINTS: &str = "POINTS";
 
 /// Added to the variance of the decoder's last norm, PyTorch's own number.
-const LAST_EPS: f32 = 1e-5;
+pub(in crate::models) const LAST_EPS: f32 = 1e-5;
+
+/// Tables of random features: of the image's places, and of points where they have their own.
+const OF_IMAGE: &str = "shared_image_embedding.positional_embedding";
+const OF_POINTS: &str = "prompt_encoder.shared_embedding.positional_embedding";
+
+/// Sizes and constants of all that follows an image's encoder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaskNetwork {
+    /// Pixels along an edge of the image.
+    pub image: u64,
+    /// Places along an edge of the grid: G.
+    pub grid: u64,
+    /// C.
+    pub width: u64,
+    /// Channels within the network of earlier masks, a multiple of 4.
+    pub mask_channels: u64,
+    /// What stands between its convolutions.
+    pub mask_act: Unary,
+    /// Added to the variance in its norms.
+    pub mask_eps: f32,
+    /// The decoder of masks.
+    pub decoder: MaskDecoder,
+    /// What SAM 2 has more.
+    pub second: Option<Second>,
+}
+
+/// What SAM 2 has more (arXiv:2408.00714): finer features of the image are added where masks are made, scores are
+/// from 0 to 1, and the model says whether the thing is there at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Second {
+    /// The answer to a prompt that means one thing is the best of the other masks if it is not stable: if the share of
+    /// logits above the first number among those above its opposite is less than the second.
+    pub stable: Option<[f32; 2]>,
+    /// Linear layers of the feed-forward.
+    pub ffn_layers: u64,
+}
+
+/// Sizes and constants of the decoder of masks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaskDecoder {
+    /// Its layers, each of two directions.
+    pub layers: u64,
+    /// Its heads.
+    pub heads: u64,
+    /// Width within its feed-forward.
+    pub ffn_dim: u64,
+    /// What stands within its feed-forward.
+    pub act: Unary,
+    /// Width of attention between tokens and image: C divided by the configured rate.
+    pub cross: u64,
+    /// Added to the variance in norms of its layers.
+    pub eps: f32,
+    /// M.
+    pub masks: u64,
+    /// Linear layers that make the scores.
+    pub score_layers: u64,
+    /// Width between them.
+    pub score_dim: u64,
+}
 
 /// The axes that everything here has in front.
 struct Sizes {
@@ -30,17 +90,24 @@ struct Sizes {
     places: u64,
 }
 
-impl SamConfig {
+impl MaskNetwork {
     /// Masks of prompts; with `from_mask` an earlier mask is among what is shown.
-    pub(super) fn mask(&self, tensors: &Tensors<'_>, from_mask: bool) -> Result<Module> {
+    pub(in crate::models) fn module(
+        &self,
+        tensors: &Tensors<'_>,
+        from_mask: bool,
+    ) -> Result<Module> {
         let name = if from_mask { super::MASK_FROM_MASK } else { super::MASK };
-        let mut b = Make { m: Module::graph(name), tensors };
-        // Both have the same values: the library ties them, and files may hold the one or both.
-        tensors.inert(|n| n == "prompt_encoder.shared_embedding.positional_embedding");
+        let out_proj = if self.second.is_some() { "o_proj" } else { OUT_PROJ };
+        let mut b = Make { m: Module::graph(name), tensors, out_proj };
+        if self.second.is_none() {
+            // Both have the same values: the library ties them, and files may hold the one or both.
+            tensors.inert(|n| n == OF_POINTS);
+        }
         let (batch, prompts) = (Dim::symbol(BATCH), Dim::symbol(PROMPTS));
         let items = batch.mul(&prompts)?;
-        let sizes = Sizes { batch, prompts, items, places: self.grid() * self.grid() };
-        let (c, g) = (Dim::from(self.width), Dim::from(self.grid()));
+        let sizes = Sizes { batch, prompts, items, places: self.grid * self.grid };
+        let (c, g) = (Dim::from(self.width), Dim::from(self.grid));
         let dims = vec![sizes.batch.clone(), c, g.clone(), g];
         let image = b.m.input("image_embeddings", Type::tensor(DType::F32, Shape(dims)));
         let sparse = self.points(&mut b, &sizes)?;
@@ -52,8 +119,13 @@ impl SamConfig {
     }
 
     /// Sines and cosines of `at [.., 2]`, x and y of 0 to 1: random Fourier features (arXiv:2006.10739).
-    fn fourier(&self, b: &mut Make<'_, '_>, at: Tensor, axis: usize, name: &str) -> Result<Tensor> {
-        let table = "shared_image_embedding.positional_embedding";
+    fn fourier(
+        &self,
+        b: &mut Make<'_, '_>,
+        at: Tensor,
+        axis: usize,
+        [table, name]: [&str; 2],
+    ) -> Result<Tensor> {
         let table = b.tensor(table, &[2, self.width / 2])?;
         let at = b.scaled(at, 2.0, &format!("{name}.doubled"))?;
         let one = b.number(DType::F32, 1.0, &format!("{name}.one"))?;
@@ -78,7 +150,8 @@ impl SamConfig {
         let half = b.number(DType::F32, 0.5, "prompt_encoder.half")?;
         let points = b.add(points, half, "prompt_encoder.middles");
         let points = b.scaled(points, 1.0 / self.image as f64, "prompt_encoder.of_image")?;
-        let mut x = self.fourier(b, points, 3, "prompt_encoder.shared_embedding")?;
+        let table = if self.second.is_some() { OF_POINTS } else { OF_IMAGE };
+        let mut x = self.fourier(b, points, 3, [table, "prompt_encoder.shared_embedding"])?;
         let of = |name: &str| format!("prompt_encoder.{name}.weight");
         let nothing = b.tensor(&of("not_a_point_embed"), &[1, self.width])?;
         let zero = b.number(DType::F32, 0.0, "prompt_encoder.zero")?;
@@ -90,8 +163,18 @@ impl SamConfig {
         };
         x = labelled(b, label::NONE, x, nothing)?;
         x = labelled(b, label::PADDING, x, zero)?;
+        let kinds = match self.second {
+            Some(_) => Some(b.tensor(&of("point_embed"), &[4, self.width])?),
+            None => None,
+        };
         for n in label::BESIDE..=label::BOTTOM_RIGHT {
-            let kind = b.tensor(&of(&format!("point_embed.{n}")), &[1, self.width])?;
+            let kind = match kinds {
+                Some(all) => {
+                    let name = format!("prompt_encoder.point_embed{n}");
+                    b.slice(all, 0, n as u64, 1u64.into(), &name)
+                }
+                None => b.tensor(&of(&format!("point_embed.{n}")), &[1, self.width])?,
+            };
             let y = b.add(x, kind, &format!("prompt_encoder.kind{n}"));
             x = labelled(b, n, x, y)?;
         }
@@ -107,7 +190,7 @@ impl SamConfig {
             let dims = [1, c, 1, 1].map(Dim::from);
             return Ok(b.reshape(none, &dims, "prompt_encoder.no_mask"));
         }
-        let edge = Dim::from(4 * self.grid());
+        let edge = Dim::from(4 * self.grid);
         let dims = vec![sizes.batch.clone(), 1u64.into(), edge.clone(), edge];
         let mut x = b.m.input("input_masks", Type::tensor(DType::F32, Shape(dims)));
         let (few, many) = (self.mask_channels / 4, self.mask_channels);
@@ -132,10 +215,15 @@ impl SamConfig {
         sparse: Tensor,
         image: Tensor,
     ) -> Result<[Tensor; 2]> {
-        let (c, decoder, own) = (self.width, &self.decoder, self.decoder.masks + 2);
+        let (c, decoder, first) = (self.width, &self.decoder, self.first());
+        let own = first + 2 + decoder.masks;
         let score = b.tensor("mask_decoder.iou_token.weight", &[1, c])?;
-        let masks = b.tensor("mask_decoder.mask_tokens.weight", &[own - 1, c])?;
-        let tokens = b.concat(&[score, masks], 0, "mask_decoder.output_tokens");
+        let masks = b.tensor("mask_decoder.mask_tokens.weight", &[decoder.masks + 1, c])?;
+        let mut tokens = Vec::from([score, masks]);
+        if first == 1 {
+            tokens.insert(0, b.tensor("mask_decoder.obj_score_token.weight", &[1, c])?);
+        }
+        let tokens = b.concat(&tokens, 0, "mask_decoder.output_tokens");
         let dims = [sizes.batch.clone(), sizes.prompts.clone(), own.into(), c.into()];
         let tokens = b.expand(tokens, &dims, "mask_decoder.repeated_tokens");
         let tokens = b.concat(&[tokens, sparse], 2, "mask_decoder.tokens");
@@ -172,9 +260,17 @@ impl SamConfig {
             let y = b.attention([q, k, keys], &of("cross_attn_token_to_image"), cross)?;
             queries = b.add(queries, y, &of("cross_residual"));
             queries = b.norm(queries, &of("layer_norm2"), c, decoder.eps)?;
-            let act = Some(decoder.act);
-            let y = b.linear(queries, &of("mlp.lin1"), [decoder.ffn_dim, c], act)?;
-            let y = b.linear(y, &of("mlp.lin2"), [c, decoder.ffn_dim], None)?;
+            let y = match &self.second {
+                Some(second) => {
+                    let widths = [c, decoder.ffn_dim, c];
+                    layers(b, queries, &of("mlp"), widths, second.ffn_layers)?
+                }
+                None => {
+                    let act = Some(decoder.act);
+                    let y = b.linear(queries, &of("mlp.lin1"), [decoder.ffn_dim, c], act)?;
+                    b.linear(y, &of("mlp.lin2"), [c, decoder.ffn_dim], None)?
+                }
+            };
             queries = b.add(queries, y, &of("mlp_residual"));
             queries = b.norm(queries, &of("layer_norm3"), c, decoder.eps)?;
             let q = b.add(queries, first, &of("token_positions"));
@@ -195,14 +291,19 @@ impl SamConfig {
         Ok([queries, keys])
     }
 
+    /// Where the token of the scores stands: behind the one that says whether the thing is there, if there is one.
+    fn first(&self) -> u64 {
+        u64::from(self.second.is_some())
+    }
+
     /// Positions of the image's places, `[G G, C]`.
     fn places(&self, b: &mut Make<'_, '_>) -> Result<Tensor> {
-        let g = self.grid();
+        let g = self.grid;
         let middle = |i: u64| (i as f32 + 0.5) / g as f32;
         let at: Vec<f32> =
             (0..g).flat_map(|y| (0..g).flat_map(move |x| [middle(x), middle(y)])).collect();
         let at = b.m.op(Constant::f32s(&[g * g, 2], &at)?, &[], "image_positions.middles");
-        self.fourier(b, at, 1, "image_positions")
+        self.fourier(b, at, 1, [OF_IMAGE, "image_positions"])
     }
 
     /// Masks of what the tokens became: each is a product of the image's places, four times as fine, with numbers
@@ -214,21 +315,28 @@ impl SamConfig {
         queries: Tensor,
         keys: Tensor,
     ) -> Result<()> {
-        let (c, g, masks) = (self.width, self.grid(), self.decoder.masks + 1);
+        let (c, g, masks) = (self.width, self.grid, self.decoder.masks + 1);
         let of = |part: &str| format!("mask_decoder.{part}");
         let x = b.transpose(keys, &[0, 2, 1], &of("channels"));
         let dims = [sizes.items.clone(), c.into(), g.into(), g.into()];
         let x = b.reshape(x, &dims, &of("grid"));
-        let x = twice(b, x, &of("upscale_conv1"), [c / 4, c])?;
+        let mut x = twice(b, x, &of("upscale_conv1"), [c / 4, c])?;
+        if self.second.is_some() {
+            x = self.with_finer(b, sizes, x, super::MIDDLE, [c / 4, 2 * g])?;
+        }
         let x = b.norm_2d(x, &of("upscale_layer_norm"), c / 4, EPS)?;
         let x = b.map(Unary::GeluErf, x, &of("upscale_act1"));
-        let x = twice(b, x, &of("upscale_conv2"), [c / 8, c / 4])?;
+        let mut x = twice(b, x, &of("upscale_conv2"), [c / 8, c / 4])?;
+        if self.second.is_some() {
+            x = self.with_finer(b, sizes, x, super::FINE, [c / 8, 4 * g])?;
+        }
         let x = b.map(Unary::GeluErf, x, &of("upscale_act2"));
         let dims = [sizes.items.clone(), (c / 8).into(), (16 * g * g).into()];
         let x = b.reshape(x, &dims, &of("fine_places"));
-        let mut factors = Vec::new();
+        let (mut factors, start) = (Vec::new(), self.first());
         for i in 0..masks {
-            let token = b.slice(queries, 1, 1 + i, Dim::from(1u64), &of(&format!("token{i}")));
+            let label = of(&format!("token{i}"));
+            let token = b.slice(queries, 1, start + 1 + i, Dim::from(1u64), &label);
             let name = of(&format!("output_hypernetworks_mlps.{i}"));
             factors.push(layers(b, token, &name, [c, c, c / 8], 3)?);
         }
@@ -238,21 +346,105 @@ impl SamConfig {
         let (batch, prompts) = (sizes.batch.clone(), sizes.prompts.clone());
         let dims = [batch.clone(), prompts.clone(), masks.into(), edge.clone(), edge];
         let y = b.reshape(y, &dims, &of("all_masks"));
-        let token = b.slice(queries, 1, 0, Dim::from(1u64), &of("score_token"));
+        let token = b.slice(queries, 1, start, Dim::from(1u64), &of("score_token"));
         let widths = [c, self.decoder.score_dim, masks];
         let name = of("iou_prediction_head");
-        let scores = layers(b, token, &name, widths, self.decoder.score_layers)?;
+        let mut scores = layers(b, token, &name, widths, self.decoder.score_layers)?;
+        if self.second.is_some() {
+            scores = b.map(Unary::Sigmoid, scores, &of("scores"));
+            let token = b.slice(queries, 1, 0, Dim::from(1u64), &of("object_token"));
+            let x = layers(b, token, &of("pred_obj_score_head"), [c, c, 1], 3)?;
+            let x = b.reshape(x, &[batch.clone(), prompts.clone(), 1u64.into()], &of("object"));
+            b.m.output("object_score_logits", x);
+        }
         let scores = b.reshape(scores, &[batch, prompts, masks.into()], &of("all_scores"));
         // The first is the answer to what means one thing.
-        for (x, several, single) in
-            [(y, "pred_masks", "single_mask"), (scores, "iou_scores", "single_score")]
-        {
+        let mut single = [(y, "pred_masks"), (scores, "iou_scores")].map(|(x, several)| {
             let rest = b.slice(x, 2, 1, (masks - 1).into(), &of(several));
             b.m.output(several, rest);
-            let first = b.slice(x, 2, 0, Dim::from(1u64), &of(single));
-            b.m.output(single, first);
+            b.slice(x, 2, 0, Dim::from(1u64), &of(&format!("{several}_first")))
+        });
+        if let Some(Second { stable: Some(stable), .. }) = self.second {
+            single = self.stable(b, sizes, [y, scores], single, stable)?;
         }
+        b.m.output("single_mask", single[0]);
+        b.m.output("single_score", single[1]);
         Ok(())
+    }
+
+    /// `x [N, channels, edge, edge]` and the same features of the image of each prompt.
+    fn with_finer(
+        &self,
+        b: &mut Make<'_, '_>,
+        sizes: &Sizes,
+        x: Tensor,
+        name: &str,
+        [channels, edge]: [u64; 2],
+    ) -> Result<Tensor> {
+        let (batch, prompts) = (sizes.batch.clone(), sizes.prompts.clone());
+        let (c, e) = (Dim::from(channels), Dim::from(edge));
+        let dims = vec![batch.clone(), c.clone(), e.clone(), e.clone()];
+        let finer = b.m.input(name, Type::tensor(DType::F32, Shape(dims)));
+        let of = |part: &str| format!("mask_decoder.{name}.{part}");
+        let dims = [batch.clone(), 1u64.into(), c.clone(), e.clone(), e.clone()];
+        let finer = b.reshape(finer, &dims, &of("one"));
+        let finer =
+            b.expand(finer, &[batch, prompts, c.clone(), e.clone(), e.clone()], &of("each"));
+        let finer = b.reshape(finer, &[sizes.items.clone(), c, e.clone(), e], &of("items"));
+        Ok(b.add(x, finer, &of("sum")))
+    }
+
+    /// The mask and score that answer a prompt which means one thing: the first, or the best of the others where the
+    /// first is not stable.
+    fn stable(
+        &self,
+        b: &mut Make<'_, '_>,
+        sizes: &Sizes,
+        [masks, scores]: [Tensor; 2],
+        [mask, score]: [Tensor; 2],
+        [delta, least]: [f32; 2],
+    ) -> Result<[Tensor; 2]> {
+        let of = |part: &str| format!("mask_decoder.stable.{part}");
+        let (batch, prompts, one) = (sizes.batch.clone(), sizes.prompts.clone(), Dim::from(1u64));
+        let flat = [batch.clone(), prompts.clone(), one.clone()];
+        let deep = [batch, prompts, one.clone(), one.clone(), one.clone()];
+        let holds =
+            |b: &mut Make<'_, '_>, f, x, y, name: &str| b.m.op(Compare { f }, &[x, y], &of(name));
+        // The best of the others: the earliest of the highest score.
+        let mut best = None;
+        for i in 1..=self.decoder.masks {
+            let mask = b.slice(masks, 2, i, one.clone(), &of(&format!("mask{i}")));
+            let score = b.slice(scores, 2, i, one.clone(), &of(&format!("score{i}")));
+            best = Some(match best {
+                None => (mask, score),
+                Some((best, most)) => {
+                    let is = holds(b, Comparison::Gt, score, most, &format!("better{i}"));
+                    let most = b.m.op(Select, &[is, score, most], &of(&format!("most{i}")));
+                    let is = b.reshape(is, &deep, &of(&format!("better_deep{i}")));
+                    (b.m.op(Select, &[is, mask, best], &of(&format!("best{i}"))), most)
+                }
+            });
+        }
+        let Some((best, most)) = best else { return Ok([mask, score]) };
+        let above = |b: &mut Make<'_, '_>, x: f32, name: &str| -> Result<Tensor> {
+            let edge = b.number(DType::F32, x.into(), &of(&format!("{name}_edge")))?;
+            let is = holds(b, Comparison::Gt, mask, edge, &format!("{name}_is"));
+            let one = b.m.op(Cast { to: DType::F32 }, &[is], &of(&format!("{name}_one")));
+            let sum = Reduce { f: Reduction::Sum, axes: vec![3, 4], keep: true };
+            Ok(b.m.op(sum, &[one], &of(name)))
+        };
+        let (sure, likely) = (above(b, delta, "sure")?, above(b, -delta, "likely")?);
+        let share = b.zip(Binary::Div, sure, likely, &of("share"));
+        let zero = b.number(DType::F32, 0.0, &of("zero"))?;
+        let whole = b.number(DType::F32, 1.0, &of("whole"))?;
+        // A mask of nothing is stable.
+        let some = holds(b, Comparison::Gt, likely, zero, "some");
+        let share = b.m.op(Select, &[some, share, whole], &of("share_or_whole"));
+        let least = b.number(DType::F32, least.into(), &of("least"))?;
+        let is = holds(b, Comparison::Ge, share, least, "is");
+        let mask = b.m.op(Select, &[is, mask, best], &of("mask"));
+        let is = b.reshape(is, &flat, &of("is_flat"));
+        Ok([mask, b.m.op(Select, &[is, score, most], &of("score"))])
     }
 }
 

@@ -17,12 +17,15 @@
 //! prompt that may mean several things, and what each is thought to be worth; `single_mask` and `single_score`,
 //! with 1 for M, are the answer to a prompt that means one thing. Masks are logits: 0 is the edge.
 
-mod fit;
 mod image;
 mod make;
 mod mask;
+mod parse;
+mod prompt;
 
-pub use fit::SquareFit;
+pub use mask::{MaskDecoder, MaskNetwork, Second};
+pub use prompt::SamPrompt;
+pub(super) use {make::Make, mask::LAST_EPS, parse::*};
 
 use super::checkpoint::Checkpoint;
 use super::family::Family;
@@ -54,6 +57,11 @@ pub const MASK: &str = "mask";
 /// The entry that makes masks of points, boxes and an earlier mask.
 pub const MASK_FROM_MASK: &str = "mask_from_mask";
 
+/// Features of SAM 2 that are twice and four times as fine as the grid, an output of the image's encoder and an input
+/// of the decoder.
+pub(super) const MIDDLE: &str = "middle_embeddings";
+pub(super) const FINE: &str = "fine_embeddings";
+
 /// Labels of points, as `input_labels` has them.
 pub mod label {
     /// A point beside the thing.
@@ -70,11 +78,6 @@ pub mod label {
     pub const PADDING: i32 = -10;
 }
 
-/// No grid or window has more places along an edge: four times what is published.
-const EDGE_MOST: u64 = 256;
-/// No part is wider: products of a few sizes stay far from 64 bits.
-const WIDTH_MOST: u64 = 1 << 20;
-
 /// Sizes and constants of one checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamConfig {
@@ -86,8 +89,6 @@ pub struct SamConfig {
     pub ffn_dim: u64,
     /// Heads of the image's layers.
     pub heads: u64,
-    /// Pixels along an edge of the image.
-    pub image: u64,
     /// Pixels along an edge of a patch.
     pub patch: u64,
     /// Places along an edge of a window.
@@ -98,93 +99,8 @@ pub struct SamConfig {
     pub eps: f32,
     /// What stands within the image's feed-forward.
     pub act: Unary,
-    /// C.
-    pub width: u64,
-    /// Channels within the network of earlier masks, a multiple of 4.
-    pub mask_channels: u64,
-    /// What stands between its convolutions.
-    pub mask_act: Unary,
-    /// Added to the variance in its norms.
-    pub mask_eps: f32,
-    /// The decoder of masks.
-    pub decoder: MaskDecoder,
-}
-
-/// Sizes and constants of the decoder of masks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MaskDecoder {
-    /// Its layers, each of two directions.
-    pub layers: u64,
-    /// Its heads.
-    pub heads: u64,
-    /// Width within its feed-forward.
-    pub ffn_dim: u64,
-    /// What stands within its feed-forward.
-    pub act: Unary,
-    /// Width of attention between tokens and image: C divided by the configured rate.
-    pub cross: u64,
-    /// Added to the variance in norms of its layers.
-    pub eps: f32,
-    /// M.
-    pub masks: u64,
-    /// Linear layers that make the scores.
-    pub score_layers: u64,
-    /// Width between them.
-    pub score_dim: u64,
-}
-
-/// What published configurations repeat in each part although it changes nothing.
-const REPEATED: &[&str] = &[
-    "bad_words_ids",
-    "cross_attention_hidden_size",
-    "dropout",
-    "exponential_decay_length_penalty",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "initializer_factor",
-    "is_decoder",
-    "prefix",
-    "pruned_heads",
-    "suppress_tokens",
-    "tie_word_embeddings",
-];
-
-/// The keys of a part of the configuration, without those that change nothing.
-fn part<'a>(keys: &Keys<'a>, name: &str) -> Result<Keys<'a>> {
-    let Some(part) = keys.object(name)? else {
-        return Err(keys.bad(name, format!("{name} is missing")));
-    };
-    transformers::common(&part)?;
-    part.inert(REPEATED);
-    Ok(part)
-}
-
-/// A width: 1 or more, and no more than any model has.
-fn width(keys: &Keys<'_>, name: &str) -> Result<u64> {
-    at_most(keys, name, keys.positive(name)?, WIDTH_MOST)
-}
-
-fn at_most(keys: &Keys<'_>, name: &str, n: u64, most: u64) -> Result<u64> {
-    match n > most {
-        true => Err(keys.bad(name, format!("{name} is {n}, at most {most} is read"))),
-        false => Ok(n),
-    }
-}
-
-/// Fails unless a size says again what another part said.
-fn same(keys: &Keys<'_>, name: &str, have: u64, need: u64, of: &str) -> Result<()> {
-    match have == need {
-        true => Ok(()),
-        false => Err(keys.bad(name, format!("{name} is {have}, and {of} is {need}"))),
-    }
-}
-
-/// Fails unless `n` is made of parts of `by`.
-fn divides(keys: &Keys<'_>, name: &str, by: u64, n: u64, of: &str) -> Result<u64> {
-    match n.is_multiple_of(by) {
-        true => Ok(n / by),
-        false => Err(keys.bad(name, format!("{name} {by} does not divide {of} of {n}"))),
-    }
+    /// All that follows.
+    pub masks: MaskNetwork,
 }
 
 impl SamConfig {
@@ -197,16 +113,16 @@ impl SamConfig {
         let keys = checkpoint.keys()?;
         transformers::common(&keys)?;
         keys.inert(REPEATED);
-        let config = Self::vision(&part(&keys, "vision_config")?)?;
-        let config = config.prompts(&part(&keys, "prompt_encoder_config")?)?;
-        let config = config.decoded(&part(&keys, "mask_decoder_config")?)?;
+        let mut config = Self::vision(&part(&keys, "vision_config")?)?;
+        config.masks.prompts(&part(&keys, "prompt_encoder_config")?)?;
+        config.masks.decoded(&part(&keys, "mask_decoder_config")?)?;
         keys.finish()?;
         Ok(config)
     }
 
     /// Places along an edge of the grid of patches: G.
     pub fn grid(&self) -> u64 {
-        self.image / self.patch
+        self.masks.grid
     }
 
     /// The image encoder's part; the others are filled in by those who read them.
@@ -257,83 +173,13 @@ impl SamConfig {
             dim,
             ffn_dim: at_most(keys, "mlp_dim", ffn_dim, WIDTH_MOST)?,
             heads,
-            image,
             patch,
             window,
             qkv_bias: keys.opt_bool("qkv_bias")?.unwrap_or(true),
             eps,
             act: transformers::activation(keys, "hidden_act", Unary::GeluErf)?,
-            width: channels,
-            mask_channels: 4,
-            mask_act: Unary::GeluErf,
-            mask_eps: eps,
-            decoder: MaskDecoder {
-                layers: 1,
-                heads: 1,
-                ffn_dim: 1,
-                act: Unary::Relu,
-                cross: 1,
-                eps,
-                masks: 1,
-                score_layers: 2,
-                score_dim: 1,
-            },
+            masks: MaskNetwork::blank(image, grid, channels, eps),
         })
-    }
-
-    fn prompts(mut self, keys: &Keys<'_>) -> Result<Self> {
-        keys.neutral(&[("num_point_embeddings", 4.0, "gives other labels to points")])?;
-        for (name, need) in [
-            ("image_size", self.image),
-            ("patch_size", self.patch),
-            ("image_embedding_size", self.grid()),
-        ] {
-            if let Some(have) = keys.opt_u64(name)? {
-                same(keys, name, have, need, "that of vision_config")?;
-            }
-        }
-        let have = width(keys, "hidden_size")?;
-        same(keys, "hidden_size", have, self.width, "output_channels of vision_config")?;
-        self.mask_channels = width(keys, "mask_input_channels")?;
-        if !self.mask_channels.is_multiple_of(4) {
-            let what = format!("mask_input_channels is {}, no multiple of 4", self.mask_channels);
-            return Err(keys.bad("mask_input_channels", what));
-        }
-        self.mask_act = transformers::activation(keys, "hidden_act", Unary::GeluErf)?;
-        self.mask_eps = keys.opt_f32("layer_norm_eps")?.unwrap_or(1e-6);
-        Ok(self)
-    }
-
-    fn decoded(mut self, keys: &Keys<'_>) -> Result<Self> {
-        let c = width(keys, "hidden_size")?;
-        same(keys, "hidden_size", c, self.width, "output_channels of vision_config")?;
-        if !c.is_multiple_of(8) {
-            // Masks are made at a fourth, then an eighth of the width.
-            return Err(keys.bad("hidden_size", format!("hidden_size is {c}, no multiple of 8")));
-        }
-        const HEADS: &str = "num_attention_heads";
-        const RATE: &str = "attention_downsample_rate";
-        let heads = keys.positive(HEADS)?;
-        let cross = divides(keys, RATE, keys.opt_positive(RATE)?.unwrap_or(2), c, "hidden_size")?;
-        divides(keys, HEADS, heads, c, "hidden_size")?;
-        divides(keys, HEADS, heads, cross, "the width of cross attention")?;
-        self.decoder = MaskDecoder {
-            layers: keys.layers("num_hidden_layers")?,
-            heads,
-            ffn_dim: width(keys, "mlp_dim")?,
-            act: transformers::activation(keys, "hidden_act", Unary::Relu)?,
-            cross,
-            eps: keys.opt_f32("layer_norm_eps")?.unwrap_or(1e-6),
-            masks: at_most(
-                keys,
-                "num_multimask_outputs",
-                keys.positive("num_multimask_outputs")?,
-                64,
-            )?,
-            score_layers: keys.layers("iou_head_depth")?,
-            score_dim: width(keys, "iou_head_hidden_dim")?,
-        };
-        Ok(self)
     }
 }
 
@@ -345,7 +191,7 @@ impl Model for SamConfig {
             layers: self.global.len() as u64,
             context: self.grid() * self.grid(),
             vocab: 0,
-            width: self.width,
+            width: self.masks.width,
         }
     }
 
@@ -356,8 +202,8 @@ impl Model for SamConfig {
     fn networks(&self, tensors: &Tensors<'_>, _: u64) -> Result<Vec<(&'static str, Module)>> {
         Ok(Vec::from([
             (IMAGE_EMBED, self.image_embed(tensors)?),
-            (MASK, self.mask(tensors, false)?),
-            (MASK_FROM_MASK, self.mask(tensors, true)?),
+            (MASK, self.masks.module(tensors, false)?),
+            (MASK_FROM_MASK, self.masks.module(tensors, true)?),
         ]))
     }
 

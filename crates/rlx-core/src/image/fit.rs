@@ -1,12 +1,11 @@
 //! Where an image's pixels are in what the model sees, and back: the image is made as large as fits, and what is left
 //! at the bottom and the right is padding.
 
+use super::LARGEST;
 use crate::error::{Error, Result};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Most pixels of an image: 100 million.
-const PIXELS_MOST: u64 = 100_000_000;
 /// Most pixels along an edge of what a model sees.
 const EDGE_MOST: u32 = 1 << 13;
 
@@ -19,6 +18,8 @@ pub struct SquareFit {
     pub edge: u32,
     /// Width and height of the image in the square, from its top left corner.
     pub fitted: [u32; 2],
+    /// Whether the image fills the square, whatever its proportions.
+    stretched: bool,
 }
 
 impl SquareFit {
@@ -28,15 +29,8 @@ impl SquareFit {
     /// `BadFile` for an image without pixels or with more than 100 million, for one so thin that nothing of it is
     /// left, and for a square without pixels or of more than 8,192 along its edge.
     pub fn new(image: [u32; 2], edge: u32) -> Result<Self> {
+        Self::check(image, edge)?;
         let [width, height] = image;
-        if u64::from(width) * u64::from(height) > PIXELS_MOST || width.min(height) == 0 {
-            let what = format!("an image of {width} x {height} pixels is not read");
-            return Err(Error::bad_file(what).hint("give one of 1 to 100 million pixels"));
-        }
-        if edge == 0 || edge > EDGE_MOST {
-            let what = format!("a model that sees {edge} x {edge} pixels is not read");
-            return Err(Error::bad_file(what).hint(format!("at most {EDGE_MOST} are, 1 at least")));
-        }
         let scale = f64::from(edge) / f64::from(width.max(height));
         // To the nearest: neither is more than the edge.
         let fitted = image.map(|n| (f64::from(n) * scale + 0.5) as u32);
@@ -45,7 +39,28 @@ impl SquareFit {
             return Err(Error::bad_file(what)
                 .hint(format!("nothing of it is left in {edge} x {edge} pixels: cut it")));
         }
-        Ok(SquareFit { image, edge, fitted })
+        Ok(SquareFit { image, edge, fitted, stretched: false })
+    }
+
+    /// An image of that width and height that fills a square of `edge` pixels, whatever its proportions.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), but for thin images.
+    pub fn stretched(image: [u32; 2], edge: u32) -> Result<Self> {
+        Self::check(image, edge)?;
+        Ok(SquareFit { image, edge, fitted: [edge; 2], stretched: true })
+    }
+
+    fn check([width, height]: [u32; 2], edge: u32) -> Result<()> {
+        if u64::from(width) * u64::from(height) > LARGEST || width.min(height) == 0 {
+            let what = format!("an image of {width} x {height} pixels is not read");
+            return Err(Error::bad_file(what).hint("give one of 1 to 100 million pixels"));
+        }
+        if edge == 0 || edge > EDGE_MOST {
+            let what = format!("a model that sees {edge} x {edge} pixels is not read");
+            return Err(Error::bad_file(what).hint(format!("at most {EDGE_MOST} are, 1 at least")));
+        }
+        Ok(())
     }
 
     /// The place in the square of a point `[x, y]` of the image, both in pixels: what `input_points` takes.
@@ -57,7 +72,9 @@ impl SquareFit {
 
     /// Which pixels of the image a mask covers, row by row. `mask` is what the model made: `n x n` logits of the whole
     /// square. They are made as fine as the square, cut to the image and made as large as the image, linearly
-    /// both times; what is above 0 is covered. Works row by row: beside the answer there are the square and one row.
+    /// both times; of an image that fills the square they are made as large as the image at once, as the makers of
+    /// those models do. What is above 0 is covered. Works row by row: beside the answer there are the square and
+    /// one row.
     ///
     /// # Errors
     /// `BadFile` for another number of logits than `n n`, or none.
@@ -65,6 +82,12 @@ impl SquareFit {
         if n == 0 || mask.len() as u64 != u64::from(n) * u64::from(n) {
             let what = format!("{} numbers are no mask of {n} x {n}", mask.len());
             return Err(Error::bad_file(what).hint("give one mask as the model made it"));
+        }
+        let [w, h] = self.image.map(|n| n as usize);
+        if self.stretched {
+            let (across, down) = (steps(n, self.image[0], w), steps(n, self.image[1], h));
+            let grid = (mask, n as usize);
+            return Ok(down.iter().flat_map(|row| line(grid, row, &across)).map(covers).collect());
         }
         let [width, height] = self.fitted.map(|n| n as usize);
         // The cut square, then the image out of it.
@@ -74,15 +97,19 @@ impl SquareFit {
         for row in &down {
             fine.extend(line(grid, row, &across));
         }
-        let [w, h] = self.image.map(|n| n as usize);
         let (across, down) =
             (steps(self.fitted[0], self.image[0], w), steps(self.fitted[1], self.image[1], h));
         let mut out = Vec::with_capacity(w * h);
         for row in &down {
-            out.extend(line((&fine, width), row, &across).map(|x| x > 0.0));
+            out.extend(line((&fine, width), row, &across).map(covers));
         }
         Ok(out)
     }
+}
+
+/// Whether a logit says that its pixel is covered.
+fn covers(x: f32) -> bool {
+    x > 0.0
 }
 
 /// Two neighbours and what the second counts for.
@@ -177,6 +204,7 @@ mod tests {
                 "{image:?} {edge}"
             );
         }
+        assert_eq!(SquareFit::stretched([0, 5], 64).unwrap_err().code, Code::BadFile);
         let fit = SquareFit::new([5, 5], 64).unwrap();
         for (count, n) in [(63, 8), (0, 0), (4, u32::MAX)] {
             assert_eq!(fit.covered(&mask()[..count], n).unwrap_err().code, Code::BadFile);
