@@ -38,6 +38,7 @@ pub mod files;
 pub mod form;
 pub mod generate;
 pub mod image;
+pub mod imagine;
 pub mod load;
 pub mod lost;
 pub mod memory;

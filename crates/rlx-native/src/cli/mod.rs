@@ -11,6 +11,7 @@ mod embed;
 mod features;
 mod fidelity;
 mod graph;
+mod imagine;
 mod inspect;
 mod kernel_times;
 mod options;
@@ -51,6 +52,8 @@ enum Command {
     Embed(embed::EmbedArgs),
     /// Compute vectors of images.
     Features(features::FeaturesArgs),
+    /// Make a picture of a prompt.
+    Imagine(imagine::ImagineArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
     /// Print the prompt that a chat template makes of a conversation.
@@ -108,6 +111,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Chat(args) => chat::chat(&args),
         Command::Embed(args) => embed::embed(&args),
         Command::Features(args) => features::features(&args),
+        Command::Imagine(args) => imagine::imagine(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),
