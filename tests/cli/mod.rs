@@ -11,6 +11,7 @@ mod fidelity;
 mod files;
 mod forms;
 mod graph;
+mod imagine;
 mod inspect;
 mod json;
 mod quantize;

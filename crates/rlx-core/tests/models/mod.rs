@@ -8,6 +8,7 @@ mod encoders;
 mod imagine;
 #[cfg(feature = "text")]
 mod minilm;
+mod prompts;
 #[cfg(feature = "vision")]
 mod sam;
 #[cfg(feature = "audio")]
