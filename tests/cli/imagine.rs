@@ -180,9 +180,11 @@ fn folders_that_do_not_belong_together_are_refused() {
     spoil("text_encoder/config.json", "max_position_embeddings", 511.into(), 3, "511 positions");
     spoil("text_encoder/config.json", "vocab_size", 258.into(), 3, "embed_tokens");
     spoil("tokenizer/tokenizer_config.json", "pad_token", Value::Null, 3, "token for padding");
+    spoil("tokenizer/tokenizer_config.json", "padding_side", "left".into(), 3, "side `left`");
     spoil("scheduler/scheduler_config.json", "use_karras_sigmas", true.into(), 3, "karras");
     for (gone, what) in [
         ("transformer/diffusion_pytorch_model.safetensors", "there is no such file"),
+        ("tokenizer/chat_template.jinja", "no chat template"),
         ("tokenizer/tokenizer.json", "neither tokenizer.json"),
         ("scheduler/scheduler_config.json", "has no scheduler/scheduler_config.json"),
         ("model_index.json", "has no model_index.json"),

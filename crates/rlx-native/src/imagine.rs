@@ -9,6 +9,7 @@
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
+use crate::files::small_file;
 use crate::network::{Folder, Network, PIPELINE, run, tokenizer_files};
 use rlx_core::image::Image;
 use rlx_core::models::{
@@ -104,7 +105,7 @@ impl Pipeline {
         let json = |name: &str| -> Result<(Json, String)> {
             let file = path.join(name);
             let at = file.display().to_string();
-            let Some(bytes) = crate::files::small_file(&file)? else {
+            let Some(bytes) = small_file(&file)? else {
                 let what = format!("the folder has no {name}");
                 return Err(Error::new(Code::Io, what)
                     .at(path.display().to_string())
@@ -121,6 +122,7 @@ impl Pipeline {
             true => e.at(path.display().to_string()),
             false => e,
         };
+        pads_at_the_end(&tokenizer)?;
         let language = tokenizer_files(&tokenizer)
             .and_then(|files| Language::of_folder(&files))
             .map_err(|e| located(e, &tokenizer))?;
@@ -282,13 +284,21 @@ impl Pipeline {
     /// Tokens of a prompt, and which of them are real.
     fn tokens(&self, prompt: &str) -> Result<[Vec<u32>; 2]> {
         let all = Flux2Pipeline::TEXT_ROWS;
-        let template = self.language.template.as_ref().map_err(Clone::clone)?;
+        // Without its template a prompt would be another one than in training.
+        let hint = "use the tokenizer folder that belongs to the pipeline";
+        let template = self.language.template.as_ref();
+        let template = template.map_err(|e| {
+            let mut e = e.clone().hint(hint);
+            e.code = Code::BadFile;
+            e
+        })?;
         let options = RenderOptions {
             add_generation_prompt: true,
             variables: vec![("enable_thinking".into(), TemplateValue::parse("false")?)],
             now: None,
         };
-        let rendered = template.render(&[Message::new("user", prompt)], &options)?;
+        let rendered = template.render(&[Message::new("user", prompt)], &options);
+        let rendered = rendered.map_err(|e| e.hint(hint))?;
         let mut ids = encode_chat(&self.language.tokenizer, &rendered);
         ids.truncate(all);
         let real = (0..all).map(|i| u32::from(i < ids.len())).collect();
@@ -399,6 +409,21 @@ impl Pipeline {
         let pixels = pixels(&image.f32s()?);
         let edge = |n: u64| u32::try_from(n).map_err(|_| Error::internal("a picture too large"));
         Image::new(edge(width)?, edge(height)?, pixels)
+    }
+}
+
+/// Fails for a tokenizer that pads before the text: rows of padding would be others.
+fn pads_at_the_end(tokenizer: &Path) -> Result<()> {
+    let file = tokenizer.join("tokenizer_config.json");
+    let at = file.display().to_string();
+    let Some(bytes) = small_file(&file)? else { return Ok(()) };
+    let config = Json::parse((*bytes).as_ref(), &at, 0)?;
+    match config.get("padding_side").and_then(Json::as_str) {
+        None | Some("right") => Ok(()),
+        Some(side) => {
+            let what = format!("padding_side `{side}` is not supported");
+            Err(Error::new(Code::Unsupported, what).at(at).hint("supported: right"))
+        }
     }
 }
 
