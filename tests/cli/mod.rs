@@ -12,6 +12,7 @@ mod fidelity;
 mod files;
 mod forms;
 mod graph;
+mod imagine;
 mod inspect;
 mod json;
 mod quantize;

@@ -6,8 +6,12 @@
 //! - JPEG decoders differ by a step or so of 255 from each other; the other formats are exact.
 
 use crate::files::map;
+use image::codecs::png::PngEncoder;
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
+use image::{
+    DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageFormat,
+    ImageReader, Limits,
+};
 use rlx_core::image::{Image, LARGEST, LONGEST};
 use rlx_core::{Code, Error, Result};
 use std::io::Cursor;
@@ -92,6 +96,20 @@ fn rgb(picture: DynamicImage) -> Result<Image> {
             Err(Error::new(Code::Unsupported, "pictures of floats are not supported").hint(FORMATS))
         }
     }
+}
+
+/// The bytes of a PNG file of a picture.
+///
+/// # Errors
+/// `Internal` for an encoder that fails, which it does not in memory.
+pub fn png(image: &Image) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let encoder = PngEncoder::new(&mut out);
+    let (width, height) = (image.width(), image.height());
+    encoder
+        .write_image(image.pixels(), width, height, ExtendedColorType::Rgb8)
+        .map_err(|e| Error::internal(format!("the picture cannot be written: {e}")))?;
+    Ok(out)
 }
 
 /// How many components a JPEG file says that it has, in the first frame header of its segments.

@@ -23,7 +23,26 @@ pub enum CheckpointFiles {
     Folder(Folder),
 }
 
-/// A transformers folder.
+/// Files of weights that are one file: transformers', and diffusers'.
+const WEIGHTS: [&str; 2] = ["model.safetensors", "diffusion_pytorch_model.safetensors"];
+
+/// What says which models are in the folders of a pipeline.
+pub const PIPELINE: &str = "model_index.json";
+
+/// The small files of a folder that say how text is read, as far as they are there.
+///
+/// # Errors
+/// As [`TokenizerFiles::put`].
+pub fn tokenizer_files(path: &Path) -> Result<TokenizerFiles> {
+    let mut files = TokenizerFiles::default();
+    for name in TOKENIZER_FILES {
+        let Some(text) = small_file(&path.join(name))? else { continue };
+        files.put(name, &path.join(name).display().to_string(), (*text).as_ref())?;
+    }
+    Ok(files)
+}
+
+/// A folder of transformers or diffusers.
 pub struct Folder {
     path: PathBuf,
     config: Json,
@@ -47,6 +66,12 @@ impl Folder {
             maps: Vec::new(),
         };
         let Some(config) = folder.text("config.json")? else {
+            if path.join(PIPELINE).exists() {
+                let what = format!("the folder is a pipeline of several models: it has {PIPELINE}");
+                return Err(Error::new(Code::Unsupported, what)
+                    .at(path.display().to_string())
+                    .hint("`rlx imagine` asks it; other commands take one of the folders in it"));
+            }
             return Err(Error::new(Code::Io, "the folder has no config.json")
                 .at(path.display().to_string())
                 .hint("give a model file, or the folder of a transformers checkpoint"));
@@ -68,20 +93,26 @@ impl Folder {
         Checkpoint::transformers_shards(&self.config, &self.headers)
     }
 
-    /// Its files of weights: `model.safetensors`, or those that `model.safetensors.index.json` names.
+    /// Its files of weights: one file, or those that an index beside it names; diffusers calls them otherwise than
+    /// transformers.
     fn weight_files(&self) -> Result<Vec<String>> {
-        const WHOLE: &str = "model.safetensors";
-        const INDEX: &str = "model.safetensors.index.json";
-        if self.path.join(WHOLE).exists() {
-            return Ok(vec![WHOLE.into()]);
+        for whole in WEIGHTS {
+            if self.path.join(whole).exists() {
+                return Ok(vec![whole.into()]);
+            }
+            let index = format!("{whole}.index.json");
+            if let Some(text) = self.text(&index)? {
+                let at = self.path.join(&index).display().to_string();
+                return files_of_index(text.as_bytes(), &at);
+            }
         }
-        let Some(text) = self.text(INDEX)? else { return Ok(vec![WHOLE.into()]) };
-        files_of_index(text.as_bytes(), &self.path.join(INDEX).display().to_string())
+        // What is missed by name.
+        Ok(vec![WEIGHTS[0].into()])
     }
 
     /// The path of its first file of weights.
     pub fn weights_name(&self) -> String {
-        let name = self.names.first().map_or("model.safetensors", String::as_str);
+        let name = self.names.first().map_or(WEIGHTS[0], String::as_str);
         self.path.join(name).display().to_string()
     }
 
@@ -103,12 +134,7 @@ impl Folder {
     /// # Errors
     /// As [`TokenizerFiles::put`].
     pub fn tokenizer_files(&self) -> Result<TokenizerFiles> {
-        let mut files = TokenizerFiles::default();
-        for name in TOKENIZER_FILES {
-            let Some(text) = small_file(&self.path.join(name))? else { continue };
-            files.put(name, &self.path.join(name).display().to_string(), (*text).as_ref())?;
-        }
-        Ok(files)
+        tokenizer_files(&self.path)
     }
 
     /// An error about one of its files, at the folder where it names no place.

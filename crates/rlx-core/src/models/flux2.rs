@@ -13,6 +13,8 @@
 //! - `denoise_step`: what the network predicts for latents of a time, their velocity.
 //! - `denoise`: the latents one Euler step further. The latents stay on the device between steps where a caller
 //!   keeps the output ([`Run::keep`](crate::runtime::session::Run::keep)).
+//! - `guided_step`: the same of two velocities, one of them for a text that the image shall be unlike
+//!   (arXiv:2207.12598).
 //! - `noise`: the latents to begin with, the same for a seed on every device.
 
 use super::checkpoint::Checkpoint;
@@ -47,6 +49,8 @@ pub(super) const FAMILY: Family = Family {
 pub const DENOISE_STEP: &str = "denoise_step";
 /// The entry that takes latents one Euler step further.
 pub const DENOISE: &str = "denoise";
+/// The entry that takes latents one Euler step further with two velocities: `velocity` and `other`.
+pub const GUIDED_STEP: &str = "guided_step";
 /// The entry that makes the latents to begin with.
 pub const NOISE: &str = "noise";
 
@@ -199,6 +203,7 @@ impl Model for Flux2Config {
         // A step takes latents to where they are again latents.
         if self.in_channels == self.out_channels {
             out.push((DENOISE, self.step(tensors)?));
+            out.push((GUIDED_STEP, self.guided_step(tensors)));
         }
         out.push((NOISE, self.noise(tensors)));
         Ok(out)
@@ -246,14 +251,23 @@ impl Flux2Config {
     fn step(&self, tensors: &Tensors<'_>) -> Result<Module> {
         let mut net = Net::new(DENOISE, tensors);
         let latents = self.latents(&mut net, "latents");
-        let [sigma, next] =
-            ["sigma", "sigma_next"].map(|name| net.input(name, vec![Dim::symbol(BATCH)]));
+        let [sigma, next] = number_of_each(&mut net, ["sigma", "sigma_next"]);
         let sample = self.velocity(&mut net, latents, sigma)?;
-        let dt = net.zip(Binary::Sub, [next, sigma], "dt");
-        let dt = net.reshape(dt, vec![Dim::symbol(BATCH), fixed(1), fixed(1)], "dt_of_each");
-        let latents = net.m.op(GatedResidual, &[latents, sample, dt], "euler");
-        net.m.output("latents", latents);
+        euler(&mut net, [latents, sample], [sigma, next]);
         Ok(net.m)
+    }
+
+    /// `latents + (sigma_next - sigma) * (other + strength * (velocity - other))`.
+    fn guided_step(&self, tensors: &Tensors<'_>) -> Module {
+        let mut net = Net::new(GUIDED_STEP, tensors);
+        let [latents, velocity, other] =
+            ["latents", "velocity", "other"].map(|name| self.latents(&mut net, name));
+        let [strength, sigma, next] = number_of_each(&mut net, ["strength", "sigma", "sigma_next"]);
+        let apart = net.zip(Binary::Sub, [velocity, other], "apart");
+        let strength = of_each(&mut net, strength, "strength_of_each");
+        let sample = net.m.op(GatedResidual, &[other, apart, strength], "guided");
+        euler(&mut net, [latents, sample], [sigma, next]);
+        net.m
     }
 
     /// Normal numbers for one image, as many latents as there are positions.
@@ -542,6 +556,24 @@ impl Flux2Config {
         net.tap(at("out"), x);
         Ok(x)
     }
+}
+
+/// Inputs of one number for each image.
+fn number_of_each<const N: usize>(net: &mut Net<'_, '_>, names: [&str; N]) -> [Tensor; N] {
+    names.map(|name| net.input(name, vec![Dim::symbol(BATCH)]))
+}
+
+/// A number of each image, to be multiplied with its latents.
+fn of_each(net: &mut Net<'_, '_>, x: Tensor, label: &str) -> Tensor {
+    net.reshape(x, vec![Dim::symbol(BATCH), fixed(1), fixed(1)], label)
+}
+
+/// The output `latents`: what they are a step further.
+fn euler(net: &mut Net<'_, '_>, [latents, sample]: [Tensor; 2], [sigma, next]: [Tensor; 2]) {
+    let dt = net.zip(Binary::Sub, [next, sigma], "dt");
+    let dt = of_each(net, dt, "dt_of_each");
+    let latents = net.m.op(GatedResidual, &[latents, sample, dt], "euler");
+    net.m.output("latents", latents);
 }
 
 /// Positions of rows, `[rows, 4]`: time, row, column, place in the text.

@@ -23,6 +23,10 @@ mod flow_match;
 #[cfg(feature = "vision")]
 mod flux2;
 #[cfg(feature = "vision")]
+mod flux2_pipeline;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+mod flux2_text;
+#[cfg(feature = "vision")]
 mod flux2_vae;
 mod gemma;
 mod gemma2;
@@ -95,7 +99,11 @@ pub use family::Family;
 #[cfg(feature = "vision")]
 pub use flow_match::FlowMatch;
 #[cfg(feature = "vision")]
-pub use flux2::{DENOISE, DENOISE_STEP, Flux2Config, NOISE};
+pub use flux2::{DENOISE, DENOISE_STEP, Flux2Config, GUIDED_STEP, NOISE};
+#[cfg(feature = "vision")]
+pub use flux2_pipeline::Flux2Pipeline;
+#[cfg(all(feature = "vision", feature = "encoders"))]
+pub use flux2_text::{ENCODE_TEXT, PromptRows, prompt_rows};
 #[cfg(feature = "vision")]
 pub use flux2_vae::{DECODE_IMAGE, ENCODE_IMAGE, Flux2VaeConfig};
 pub use keys::{Keys, Neutral};

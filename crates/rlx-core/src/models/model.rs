@@ -109,7 +109,7 @@ pub trait Model {
     fn facts(&self) -> Facts;
 
     /// The decoder that it is, if it is one.
-    #[cfg(feature = "encode")]
+    #[cfg(any(feature = "encode", feature = "vision"))]
     fn decoder(&self) -> Option<&super::decoder::Decoder> {
         None
     }

@@ -173,14 +173,14 @@ pub fn json(bytes: &[u8]) -> Json {
 
 impl Folder {
     pub fn open(path: &Path, config: &str) -> Folder {
-        let (weights, io) =
-            (read(&path.join("model.safetensors")), read(&path.join("io.safetensors")));
-        Folder {
-            config: json(&read(&path.join(config))),
-            header: header(&weights),
-            weights,
-            io: (header(&io), io),
-        }
+        let at = |name: &str| path.join(name);
+        Folder::of([at(config), at("model.safetensors"), at("io.safetensors")])
+    }
+
+    /// The same of files that are not beside each other: configuration, weights, record.
+    pub fn of(files: [PathBuf; 3]) -> Folder {
+        let [config, weights, io] = files.map(|file| read(&file));
+        Folder { config: json(&config), header: header(&weights), weights, io: (header(&io), io) }
     }
 
     pub fn checkpoint(&self) -> Checkpoint<'_> {

@@ -6,8 +6,8 @@ use rlx_core::compare::difference;
 use rlx_core::ir::hir::Module;
 use rlx_core::lower::lower_module;
 use rlx_core::models::{
-    self, Checkpoint, DECODE_IMAGE, DENOISE, DENOISE_STEP, ENCODE_IMAGE, FlowMatch, Model, NOISE,
-    Task,
+    self, Checkpoint, DECODE_IMAGE, DENOISE, DENOISE_STEP, ENCODE_IMAGE, FlowMatch, GUIDED_STEP,
+    Model, NOISE, Task,
 };
 use rlx_core::safetensors::json::Json;
 use rlx_core::types::{Binding, DType, Scalar};
@@ -85,7 +85,7 @@ fn a_step_is_the_recorded_one() {
     let (model, modules) = networks(&folder);
     let facts = model.facts();
     assert_eq!((facts.family, facts.task, facts.layers), ("flux2", Task::Imagine, 4));
-    assert_eq!(modules.keys().collect::<Vec<_>>(), [DENOISE, DENOISE_STEP, NOISE]);
+    assert_eq!(modules.keys().collect::<Vec<_>>(), [DENOISE, DENOISE_STEP, GUIDED_STEP, NOISE]);
     let mut given = conditions(&folder);
     given.push(("hidden_states", floats(&folder.floats("in.hidden_states"))));
     given.push(("timestep", floats(&folder.floats("in.timestep"))));
@@ -191,7 +191,7 @@ fn every_point_between_layers_is_the_recorded_one() {
     given.push(("timestep", floats(&folder.floats("in.timestep"))));
     let module = with_taps(&networks(&folder).1[DENOISE_STEP]);
     let got = run(&module, &folder.weights(), &LATENTS, &given);
-    assert_eq!(compared(&module, &got, &folder), 20);
+    assert_eq!(compared(&module, &got, &folder), 18);
     let folder = Folder::open(&vae, "config.json");
     let (_, modules) = networks(&folder);
     let weights = folder.weights();

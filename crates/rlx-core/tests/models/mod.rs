@@ -10,6 +10,7 @@ mod imagine;
 mod minilm;
 #[cfg(feature = "encoders")]
 mod modernbert;
+mod prompts;
 #[cfg(feature = "vision")]
 mod sam;
 #[cfg(feature = "vision")]

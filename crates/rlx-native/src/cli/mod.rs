@@ -11,6 +11,7 @@ mod embed;
 mod features;
 mod fidelity;
 mod graph;
+mod imagine;
 mod inspect;
 mod kernel_times;
 mod options;
@@ -57,6 +58,8 @@ enum Command {
     Transcribe(transcribe::TranscribeArgs),
     /// Find the pixels of a thing in an image.
     Segment(segment::SegmentArgs),
+    /// Make a picture of a prompt.
+    Imagine(imagine::ImagineArgs),
     /// Turn text on stdin into token ids, or ids into text.
     Tokenize(tokenize::TokenizeArgs),
     /// Print the prompt that a chat template makes of a conversation.
@@ -116,6 +119,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Features(args) => features::features(&args),
         Command::Transcribe(args) => transcribe::transcribe(&args),
         Command::Segment(args) => segment::segment(&args),
+        Command::Imagine(args) => imagine::imagine(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),
         Command::Graph(args) => graph::graph(&args),

@@ -28,6 +28,11 @@ impl ProgressLine {
         self.write(|| format!("{:.1} of {:.1} MB", mb(done), mb(total)));
     }
 
+    /// Shows how many of all are done.
+    pub fn count(&mut self, done: u64, all: u64, of: &str) {
+        self.write(|| format!("{done} of {all} {of}"));
+    }
+
     /// Shows how much is done, from 0 to 1.
     pub fn share(&mut self, done: f64) {
         self.write(|| format!("{:.0} %", 100.0 * done));

@@ -174,7 +174,7 @@ impl Decoder {
 }
 
 impl Model for Decoder {
-    #[cfg(feature = "encode")]
+    #[cfg(any(feature = "encode", feature = "vision"))]
     fn decoder(&self) -> Option<&Decoder> {
         Some(self)
     }
