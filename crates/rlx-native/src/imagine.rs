@@ -368,7 +368,11 @@ impl Pipeline {
         let mut steps = Steps { session: &mut session, shared, rows };
         let mut latents = match &way.start {
             Some(start) => Latents::Given(start.clone()),
-            None => Latents::Kept(steps.noise(way.seed)?),
+            None => {
+                let [height, width] = way.size;
+                let dims = [1, height * width, self.transformer.1.in_channels];
+                Latents::Kept(steps.noise(way.seed, dims)?)
+            }
         };
         let all = way.sigmas.len() as u64 - 1;
         for (pair, done) in way.sigmas.windows(2).zip(1..) {
@@ -477,10 +481,18 @@ impl Steps<'_> {
         Ok(kept)
     }
 
-    fn noise(&mut self, seed: u64) -> Result<DeviceTensor> {
+    fn noise(&mut self, seed: u64, latents: [u64; 3]) -> Result<DeviceTensor> {
         let key = words(vec![seed as u32, (seed >> 32) as u32, 0, 0], vec![4]);
-        let places = self.shared[0].1.clone();
-        let inputs = [("key", key.as_ref().into()), ("img_ids", places.as_ref().into())];
+        // There is no picture to begin with: noise alone.
+        let (sigma, none) = (
+            one_number(1.0),
+            floats(&vec![0.0; latents.iter().product::<u64>() as usize], latents.into()),
+        );
+        let inputs = [
+            ("key", key.as_ref().into()),
+            ("latents", none.as_ref().into()),
+            ("sigma", sigma.as_ref().into()),
+        ];
         self.keep(NOISE, "latents", &inputs)
     }
 

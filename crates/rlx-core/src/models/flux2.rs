@@ -15,7 +15,8 @@
 //!   keeps the output ([`Run::keep`](crate::runtime::session::Run::keep)).
 //! - `guided_step`: the same of two velocities, one of them for a text that the image shall be unlike
 //!   (arXiv:2207.12598).
-//! - `noise`: the latents to begin with, the same for a seed on every device.
+//! - `noise`: latents of a picture at a time on the way to noise; of zeros at time 1 the latents to begin with, the
+//!   same for a seed on every device.
 
 use super::checkpoint::Checkpoint;
 use super::diffusers::{self, Net, fixed};
@@ -51,7 +52,7 @@ pub const DENOISE_STEP: &str = "denoise_step";
 pub const DENOISE: &str = "denoise";
 /// The entry that takes latents one Euler step further with two velocities: `velocity` and `other`.
 pub const GUIDED_STEP: &str = "guided_step";
-/// The entry that makes the latents to begin with.
+/// The entry that takes latents to a time on the way to noise: `key`, `latents` and `sigma` to `latents`.
 pub const NOISE: &str = "noise";
 
 /// Rows of text.
@@ -270,14 +271,18 @@ impl Flux2Config {
         net.m
     }
 
-    /// Normal numbers for one image, as many latents as there are positions.
+    /// `latents + sigma * (normal - latents)`: for `sigma` 1 and latents of zeros, normal numbers alone.
     fn noise(&self, tensors: &Tensors<'_>) -> Module {
         let mut net = Net::new(NOISE, tensors);
         let key = net.m.input("key", Type::tensor(DType::U32, Shape::of(&[4])));
-        positions(&mut net, "img_ids", SEQ);
-        let dims = Shape(vec![fixed(1), Dim::symbol(SEQ), fixed(self.in_channels)]);
-        let latents = net.m.op(RandomNormal { dims }, &[key], "noise");
-        net.m.output("latents", latents);
+        let latents = self.latents(&mut net, "latents");
+        let [sigma] = number_of_each(&mut net, ["sigma"]);
+        let dims = Shape(vec![Dim::symbol(BATCH), Dim::symbol(SEQ), fixed(self.in_channels)]);
+        let normal = net.m.op(RandomNormal { dims }, &[key], "normal");
+        let apart = net.zip(Binary::Sub, [normal, latents], "apart");
+        let sigma = of_each(&mut net, sigma, "sigma_of_each");
+        let noisy = net.m.op(GatedResidual, &[latents, apart, sigma], "noisy");
+        net.m.output("latents", noisy);
         net.m
     }
 

@@ -146,11 +146,13 @@ fn steps_from_noise_give_the_recorded_latents() {
 fn noise_is_that_of_its_seed() {
     let folder = Folder::open(&fixture("flux2"), "config.json");
     let (_, modules) = networks(&folder);
-    let noise = |key: [u32; 4], n: u64| {
-        let ids = words(vec![0; 4 * n as usize]);
-        let given = [("key", words(key)), ("img_ids", ids)];
-        run(&modules[NOISE], &Data::new(), &[("SEQ", n)], &given)["latents"].clone()
+    let noisy = |key: [u32; 4], latents: &[f32], sigma: f32| {
+        let sizes = [("BATCH", 1), ("SEQ", latents.len() as u64 / 32)];
+        let given =
+            [("key", words(key)), ("latents", floats(latents)), ("sigma", floats(&[sigma]))];
+        run(&modules[NOISE], &Data::new(), &sizes, &given)["latents"].clone()
     };
+    let noise = |key, n: usize| noisy(key, &vec![0.0; 32 * n], 1.0);
     let x = noise([7, 0, 0, 0], 400);
     assert_eq!(x.len(), 400 * 32);
     assert_eq!(x[..35 * 32], noise([7, 0, 0, 0], 35));
@@ -158,6 +160,10 @@ fn noise_is_that_of_its_seed() {
     let mean = x.iter().sum::<f32>() / x.len() as f32;
     let square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
     assert!(mean.abs() < 0.04 && (square - 1.0).abs() < 0.06, "{mean} {square}");
+    // A quarter of the way from a picture to noise.
+    let picture: Vec<f32> = (0..35 * 32).map(|i| i as f32 / 500.0).collect();
+    let expected: Vec<f32> = picture.iter().zip(&x).map(|(p, x)| 0.75 * p + 0.25 * x).collect();
+    near(&noisy([7, 0, 0, 0], &picture, 0.25), &expected, "a quarter");
 }
 
 /// `[C, places] -> [places, C]`.
