@@ -181,7 +181,6 @@ impl State {
         Ok(text(&all))
     }
 
-    /// Takes an output that is kept on the device as an input of the next run.
     /// Takes an image as the next run's input of this name, prepared as the model wants it: four bytes a pixel, red,
     /// green, blue, alpha, row by row.
     pub fn input_image(
@@ -201,6 +200,7 @@ impl State {
         Ok(())
     }
 
+    /// Takes an output that is kept on the device as an input of the next run.
     pub fn input_kept(&mut self, name: &str, kept: u32) -> Result<()> {
         let Some(tensor) = self.kept.get(&kept).cloned() else {
             self.inputs.clear();
