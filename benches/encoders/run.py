@@ -2,7 +2,7 @@
 """Times encoders of random weights on RLX's CPU executor and on onnxruntime, in turns.
 
     pip install numpy onnx onnxruntime
-    cargo build --release -p rlx-native --example encode
+    cargo build --release -p rlx-native --example entry
     python3 benches/encoders/run.py [--models minilm,bert] [--rounds 7] [--out benches/results/DATE-encoders.json]
     python3 benches/encoders/run.py --export FOLDER    # only writes the models, for wasm.mjs
 
@@ -152,11 +152,18 @@ class Ort:
 
 class Rlx:
     def __init__(self, binary, folder, threads):
-        self.p = subprocess.Popen([binary, folder, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.folder = folder
+        self.p = subprocess.Popen([binary, folder, "cpu", str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.adapter = self.p.stdout.readline().strip()
 
     def run(self, batch, seq, runs):
-        self.p.stdin.write(f"{batch} {seq} {runs}\n")
+        given = os.path.join(self.folder, f"{batch}x{seq}")
+        if not os.path.exists(given):
+            os.mkdir(given)
+            ids = (np.arange(batch * seq, dtype=np.int64) * 7919 % VOCAB).reshape(batch, seq)
+            for name, x in dict(input_ids=ids, token_type_ids=np.zeros_like(ids), attention_mask=np.ones_like(ids)).items():
+                np.save(os.path.join(given, f"{name}.npy"), x)
+        self.p.stdin.write(f"encode {runs} {given}\n")
         self.p.stdin.flush()
         return [float(x) for x in self.p.stdout.readline().split()]
 
@@ -169,7 +176,7 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument("--models", default="minilm,bert")
     a.add_argument("--rounds", type=int, default=7)
-    a.add_argument("--binary", default="target/release/examples/encode")
+    a.add_argument("--binary", default="target/release/examples/entry")
     a.add_argument("--out")
     a.add_argument("--export")
     a = a.parse_args()

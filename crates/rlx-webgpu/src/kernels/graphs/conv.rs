@@ -149,9 +149,9 @@ impl Tile {
         let columns = s.batch * s.places;
         let tiles = |m: u64, n: u64| groups * s.own.div_ceil(m) * columns.div_ceil(n);
         match s.own {
-            ..=16 => Tile { rows: 4, quads: [1, 1], k: 8 },
-            ..=32 => Tile { rows: 8, quads: [1, 1], k: 16 },
-            ..=64 if tiles(64, 128) >= ENOUGH => Tile { rows: 16, quads: [1, 2], k: 8 },
+            0..=16 => Tile { rows: 4, quads: [1, 1], k: 8 },
+            17..=32 => Tile { rows: 8, quads: [1, 1], k: 16 },
+            33..=64 if tiles(64, 128) >= ENOUGH => Tile { rows: 16, quads: [1, 2], k: 8 },
             65.. if tiles(128, 128) >= ENOUGH => Tile { rows: 16, quads: [2, 2], k: 8 },
             _ => Tile { rows: 16, quads: [1, 1], k: 16 },
         }

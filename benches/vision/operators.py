@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times what image networks are made of on a GPU, with nothing but the `rlx` binary and Python's own library.
 
-    python3 benches/vision/run.py RLX [--device webgpu] [--tflops 66.9] [--gbs 3350] [--only NAME,..] [--rounds 5]
+    python3 benches/vision/operators.py RLX [--device webgpu] [--tflops 66.9] [--gbs 3350] [--only NAME,..] [--rounds 5]
 
 `rlx graph` runs a graph once and reports no times, so each case is two graphs: a chain of few and one of many of
 the same operator. Start, upload, pipelines and readback are the same in both; the difference of the shortest wall

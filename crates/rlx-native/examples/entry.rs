@@ -1,0 +1,69 @@
+//! Times the entries of a model: `entry MODEL DEVICE THREADS`, then lines `ENTRY RUNS FOLDER` on stdin. The inputs
+//! are `FOLDER/NAME.npy`; the milliseconds of every run are answered on one line, and the outputs of the last one
+//! written to `FOLDER/out/NAME.npy`. A program of its own, so that another can be timed in turns with it and both
+//! be checked against each other (benches/vision/models.py, benches/encoders/run.py).
+
+use rlx_core::runtime::session::TensorRef;
+use rlx_core::target::CompileOptions;
+use rlx_core::{Code, Error, Result};
+use rlx_native::devices::{self, OpenOptions};
+use rlx_native::network::{CheckpointFiles, Network, run};
+use rlx_native::npy::Array;
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+fn io(e: std::io::Error, path: &Path) -> Error {
+    Error::new(Code::Io, e.to_string()).at(path.display().to_string())
+}
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, model, device, threads] = args.as_slice() else {
+        return Err(Error::usage("expected MODEL DEVICE THREADS"));
+    };
+    let threads = threads.parse().map_err(|_| Error::usage("THREADS is no number"))?;
+    let files = CheckpointFiles::open(model.as_ref())?;
+    let row = devices::find(device)?;
+    let device = (row.open)(&OpenOptions { threads: Some(threads), adapter: None })?;
+    let (network, _) = Network::of(files.checkpoint(), files.maps(), None)?;
+    let options = CompileOptions::default();
+    let mut session = network.open(row, device, &options, &mut |_, _| {})?;
+    println!("{}", session.info().adapter);
+    for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [entry, runs, folder] = words[..] else {
+            return Err(Error::usage("expected ENTRY RUNS FOLDER"));
+        };
+        let runs: u32 = runs.parse().map_err(|_| Error::usage("RUNS is no number"))?;
+        let folder = Path::new(folder);
+        let mut given = Vec::new();
+        for input in session.inputs(entry)? {
+            let path = folder.join(format!("{}.npy", input.name));
+            let bytes = std::fs::read(&path).map_err(|e| io(e, &path))?;
+            given.push((input.name.clone(), Array::parse(&bytes)?.as_integers(input.ty.dtype)));
+        }
+        let inputs: Vec<(&str, TensorRef<'_>)> = given
+            .iter()
+            .map(|(name, a)| {
+                (name.as_str(), TensorRef { dtype: a.dtype, dims: &a.dims, bytes: &a.bytes })
+            })
+            .collect();
+        let (mut times, mut outputs) = (Vec::new(), Vec::new());
+        for _ in 0..runs {
+            let begin = Instant::now();
+            outputs = run(&mut session, entry, &inputs)?;
+            times.push(format!("{:.4}", begin.elapsed().as_secs_f64() * 1e3));
+        }
+        let to = folder.join("out");
+        std::fs::create_dir_all(&to).map_err(|e| io(e, &to))?;
+        for t in &outputs {
+            let path = to.join(format!("{}.npy", t.name));
+            let file = Array::to_file(t.dtype, &t.dims, &t.bytes)?;
+            std::fs::write(&path, file).map_err(|e| io(e, &path))?;
+        }
+        println!("{}", times.join(" "));
+        std::io::stdout().flush().map_err(|e| io(e, Path::new("stdout")))?;
+    }
+    Ok(())
+}
