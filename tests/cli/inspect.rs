@@ -179,7 +179,7 @@ fn what_makes_no_sense_for_a_network_is_said_with_what_to_do() {
         refused(
             &[&[BERT, "--stage", "lir"], &option[..]].concat(),
             "it has no caches: --kv and --context are for language models",
-            "the length of a text is a size, as in --size SEQ=64",
+            "what it reads has sizes, as in --size SEQ=64",
         );
     }
     refused(

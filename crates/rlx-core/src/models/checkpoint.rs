@@ -104,7 +104,7 @@ impl<'a> Checkpoint<'a> {
             }
             Source::Transformers { headers, .. } => {
                 let found = headers.iter().find_map(|h| h.tensors.get(name));
-                found.map(|t| (DType::Scalar(t.dtype), t.shape.as_slice()))
+                found.map(|t| (t.dtype, t.shape.as_slice()))
             }
         }
     }

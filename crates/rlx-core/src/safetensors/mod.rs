@@ -8,12 +8,14 @@
 
 mod index;
 pub mod json;
+mod packed;
 
 pub use index::{FILES_MAX, files_of_index};
+pub use packed::PACKED;
 
 use crate::intake::Intake;
 use crate::order;
-use crate::types::Scalar;
+use crate::types::{DType, Scalar};
 use crate::{Code, Error, Result};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -41,9 +43,9 @@ pub struct Header {
 /// One tensor of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// The element type.
-    pub dtype: Scalar,
-    /// The sizes, row-major; none for a single number, 0 for no elements.
+    /// The element type; a format of blocks where [`PACKED`] says so.
+    pub dtype: DType,
+    /// The sizes in elements, row-major; none for a single number, 0 for no elements.
     pub shape: Vec<u64>,
     /// The first byte of the data, from the start of the file.
     pub offset: u64,
@@ -179,7 +181,9 @@ fn header(file: &str, json: &Json, data_start: u64) -> Result<Header> {
         }
         tensors.insert(name.clone(), tensor(file, name, value, data_start)?);
     }
-    Ok(Header { metadata, tensors, data_start })
+    let mut header = Header { metadata, tensors, data_start };
+    packed::read(file, &mut header)?;
+    Ok(header)
 }
 
 fn tensor(file: &str, name: &str, json: &Json, data_start: u64) -> Result<Tensor> {
@@ -226,6 +230,7 @@ fn tensor(file: &str, name: &str, json: &Json, data_start: u64) -> Result<Tensor
         return Err(bad(what));
     }
     // Both are below 2^63, being i64s of the JSON, and `data_start` is below 2^27.
+    let dtype = DType::Scalar(dtype);
     Ok(Tensor { dtype, shape, offset: data_start + begin, bytes })
 }
 

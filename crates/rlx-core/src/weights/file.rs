@@ -50,8 +50,7 @@ impl<'a> FileWeights<'a> {
     pub fn safetensors(header: &safetensors::Header, file: &'a [u8]) -> Self {
         let place = |(name, t): (&String, &safetensors::Tensor)| {
             let (offset, bytes) = (t.offset, t.bytes);
-            let dtype = DType::Scalar(t.dtype);
-            (name.clone(), Place { dtype, dims: t.shape.clone(), file: 0, offset, bytes })
+            (name.clone(), Place { dtype: t.dtype, dims: t.shape.clone(), file: 0, offset, bytes })
         };
         let places = header.tensors.iter().map(place).collect();
         FileWeights { format: "safetensors", arch: None, places, files: Vec::from([file]) }

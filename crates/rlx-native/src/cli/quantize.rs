@@ -2,9 +2,11 @@
 
 use super::print_text;
 use super::progress::ProgressLine;
-use crate::files::ModelSource;
+use crate::network::CheckpointFiles;
 use crate::tools::mix::Quant;
-use crate::tools::quantize::{Fallback, QuantizeOptions, names, quantize as write};
+use crate::tools::quantize::{
+    Fallback, QuantizeOptions, names, quantize as write, quantize_folder,
+};
 use clap::Args;
 use rlx_core::{Error, Result};
 use std::io::Write;
@@ -14,10 +16,10 @@ use std::time::Instant;
 
 #[derive(Args)]
 pub struct QuantizeArgs {
-    /// A GGUF file, or one shard of a model
+    /// A GGUF file, one shard of a model, or the folder of a network that is no language model
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The file to write
+    /// The file to write; of a folder the new folder
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Format: q4_k_m, q5_k_m, f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k,
@@ -47,12 +49,16 @@ pub fn quantize(args: &QuantizeArgs) -> Result<ExitCode> {
         requantize: args.requantize,
         force: args.force,
     };
-    let source = ModelSource::open(&args.input)?;
     let start = Instant::now();
     let mut line = ProgressLine::new("quantizing");
-    let done = write(&source, quant, &args.out, options, &mut |done, total| {
-        line.show(done, total);
-    })?;
+    let mut shown = |done, total| line.show(done, total);
+    let done = match CheckpointFiles::open(&args.input)? {
+        CheckpointFiles::Gguf(source) => write(&source, quant, &args.out, options, &mut shown)?,
+        CheckpointFiles::Folder(folder) => {
+            let folder = (&folder, args.input.as_path());
+            quantize_folder(folder, quant, &args.out, options, &mut shown)?
+        }
+    };
     line.clear();
     report(&done.fallbacks);
     let mb = |n: u64| n as f64 / 1e6;

@@ -164,7 +164,7 @@ impl Record {
 
     fn floats(&self, name: &str) -> Result<Vec<f32>> {
         let (t, bytes) = self.tensor(name)?;
-        if t.dtype != Scalar::F32 {
+        if t.dtype != DType::F32 {
             return Err(self.bad(format!("tensor {name} is {}, expected f32", t.dtype.name())));
         }
         Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
@@ -174,10 +174,10 @@ impl Record {
     fn rows(&self, name: &str) -> Result<Vec<Vec<i64>>> {
         let (t, bytes) = self.tensor(name)?;
         let all: Vec<i64> = match t.dtype {
-            Scalar::I64 => {
+            DType::Scalar(Scalar::I64) => {
                 bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
             }
-            Scalar::U8 => bytes.iter().map(|&b| i64::from(b)).collect(),
+            DType::Scalar(Scalar::U8) => bytes.iter().map(|&b| i64::from(b)).collect(),
             other => {
                 return Err(self.bad(format!("tensor {name} is {}, expected i64", other.name())));
             }

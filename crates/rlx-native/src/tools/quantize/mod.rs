@@ -4,7 +4,10 @@
 //! it is whole (`new_file.rs`); which tensor gets which type is `mix.rs`.
 
 pub(super) mod convert;
+mod folder;
 pub(super) mod roles;
+
+pub use folder::quantize_folder;
 
 use crate::files::ModelSource;
 use crate::new_file::create_gguf;

@@ -157,7 +157,8 @@ impl<'a> Runner<'a> {
                 continue;
             }
             let recorded = self.record.tensor(&key)?.0;
-            let (mut dims, ids) = (recorded.shape.clone(), recorded.dtype == Scalar::I64);
+            let (mut dims, ids) =
+                (recorded.shape.clone(), recorded.dtype == DType::Scalar(Scalar::I64));
             let bytes = match ids {
                 true => self.record.ids(&key)?.into_iter().flat_map(u32::to_le_bytes).collect(),
                 false => bytes_of(&self.record.floats(&key)?),
