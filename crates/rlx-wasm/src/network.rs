@@ -7,7 +7,7 @@ use crate::readers::{Readers, no_config};
 use crate::request::parse;
 use rlx_core::image::ImageProcessor;
 use rlx_core::models::{
-    EmbedOptions, Facts, FolderTexts, PoolingKind, Task, Wav2Vec2Config, wordpiece,
+    ENCODE, EmbedOptions, Facts, FolderTexts, PoolingKind, Task, Wav2Vec2Config, wordpiece,
 };
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::session::network::{check_task, entries, graph, open};
@@ -37,7 +37,7 @@ pub(crate) struct Coming {
     pub model: Option<Object>,
     pub weight_bytes: u64,
     /// How images are prepared, where vectors of them are computed.
-    pub images: Option<ImageProcessor>,
+    pub images: Option<Images>,
     encoder: Option<Encoder>,
     hearing: Option<Hearing>,
 }
@@ -46,6 +46,12 @@ struct Encoder {
     tokenizer: WordPiece,
     vocab: u64,
     limit: u64,
+}
+
+/// How images are prepared: as the folder says, else as its family does.
+pub(crate) struct Images {
+    said: Option<ImageProcessor>,
+    family: &'static str,
 }
 
 struct Hearing {
@@ -174,14 +180,9 @@ impl Files {
             let (mut all, facts) = entries(&checkpoint, context)?;
             if let Purpose::Features = purpose {
                 check_task(&facts, Task::Features)?;
-                images = Some(match texts.preprocessor() {
-                    Some((at, bytes)) => ImageProcessor::read(bytes, at, facts.family)?,
-                    None => {
-                        let size = config.get("image_size").and_then(Json::as_u64);
-                        let size = size.and_then(|n| u32::try_from(n).ok());
-                        ImageProcessor::of_family(facts.family, size)
-                    }
-                });
+                let read = |(at, bytes)| ImageProcessor::read(bytes, at, facts.family);
+                let said = texts.preprocessor().map(read).transpose()?;
+                images = Some(Images { said, family: facts.family });
             }
             if let Purpose::Transcribe(seconds) = purpose {
                 check_task(&facts, Task::Transcribe)?;
@@ -233,6 +234,18 @@ impl Coming {
             }
             None => Network::Session(Box::new(session)),
         })
+    }
+}
+
+impl Images {
+    /// The processor for an open session: where the folder says nothing, the session may say the size.
+    pub fn processor(self, session: &Session) -> Result<ImageProcessor> {
+        if let Some(said) = self.said {
+            return Ok(said);
+        }
+        let input = session.inputs(ENCODE)?.iter().find(|i| i.name == "pixel_values");
+        let edge = input.and_then(|i| i.ty.shape.0.last()?.as_static());
+        Ok(ImageProcessor::of_family(self.family, edge.and_then(|n| u32::try_from(n).ok())))
     }
 }
 

@@ -128,7 +128,6 @@ impl State {
         let mut coming = files.open(&self.executor, activations, context, self.purpose)?;
         self.weight_bytes = coming.weight_bytes;
         self.model = coming.model.take();
-        self.images = coming.images.take();
         self.coming = Some(coming);
         Ok(())
     }
@@ -169,7 +168,11 @@ impl State {
     }
 
     pub fn finish(&mut self) -> Result<()> {
-        self.network = Some(self.coming.take().ok_or_else(not_open)?.finish()?);
+        let mut coming = self.coming.take().ok_or_else(not_open)?;
+        let images = coming.images.take();
+        let network = coming.finish()?;
+        self.images = images.map(|images| images.processor(network.session())).transpose()?;
+        self.network = Some(network);
         Ok(())
     }
 
