@@ -1,14 +1,9 @@
 // The demo's speech to text: a file and a microphone become the text that the model hears, and nothing leaves the page.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { hearingModel } from '../support/hearing_model.mjs';
 import { faults, SMALL, startDemo } from './demo_pages.mjs';
-import { root } from './harness.mjs';
-
-const MODEL = 'tests/fixtures/wav2vec2_stable';
-const record = JSON.parse(readFileSync(join(root, 'tests/fixtures/sound/pieces.json'), 'utf8'));
 
 /** A WAV file of a second of noise, 16 bits, one channel. */
 function wav(samples = 16_000) {
@@ -33,11 +28,7 @@ function wav(samples = 16_000) {
 let demo, page, logs;
 const elsewhere = [];
 before(async () => {
-  const files = {};
-  for (const name of ['config.json', 'model.safetensors'])
-    files[`/hears/${name}`] = readFileSync(join(root, MODEL, name));
-  for (const [name, json] of Object.entries(record.files)) files[`/hears/${name}`] = Buffer.from(JSON.stringify(json));
-  demo = await startDemo({ files });
+  demo = await startDemo({ files: hearingModel('/hears/') });
   ({ page, logs } = await demo.open(`${SMALL}#talk`, { viewport: { width: 1280, height: 900 } }));
   page.context().on('request', (request) => {
     if (!request.url().startsWith(demo.server.url) && !/^(blob|data):/.test(request.url()))

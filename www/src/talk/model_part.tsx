@@ -30,8 +30,8 @@ function Offered() {
   return (
     <>
       <p>
-        <strong>{source.name}</strong> hears English, 95 million parameters, {license}. It comes from the Hugging Face
-        Hub once and is kept in this browser.
+        <strong>{source.name}</strong> hears English, 95 million parameters, {license}, and writes capital letters
+        without punctuation. It comes from the Hugging Face Hub once and is kept in this browser.
       </p>
       <div class="row">
         <button id="talk-fetch" type="button" class="primary" onClick={() => void loadListener(source)}>

@@ -20,11 +20,12 @@ export function SoundPart() {
 
 function Choice() {
   const ready = listener.value !== undefined;
+  const slow = listener.value?.info.device === 'cpu' ? ', or later where the CPU hears slower than you speak' : '';
   return (
     <>
       <p>
         {ready
-          ? 'Speak, and the words come every four seconds. Or open a file that your browser plays.'
+          ? `Speak, and words come every four seconds${slow}. Or open a file that your browser plays.`
           : 'Your voice or a file, once a model is there.'}
       </p>
       <div class="row">
