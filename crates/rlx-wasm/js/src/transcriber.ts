@@ -72,7 +72,8 @@ export class Transcriber {
   /**
    * Listens to a sound that comes in time: yields the text of each piece as it is heard, until the sound ends. The pieces
    * are the model's (`pieceSeconds`), whatever the sizes of the chunks; no more of the sound is in memory than a piece, a
-   * chunk, and what a microphone has recorded meanwhile.
+   * chunk, and what a microphone has recorded meanwhile. A `MediaStream` is silent until the visitor has pressed
+   * something on the page, as browsers have it.
    *
    * ```js
    * const stream = await navigator.mediaDevices.getUserMedia({ audio: true });
