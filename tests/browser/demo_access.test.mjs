@@ -6,8 +6,9 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { callingModel } from '../support/calling_model.mjs';
+import { hearingModel } from '../support/hearing_model.mjs';
 import { faults, SMALL, startDemo } from './demo_pages.mjs';
-import { outFolder } from './harness.mjs';
+import { outFolder, root } from './harness.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const CHATS = {
@@ -51,7 +52,7 @@ const CHATS = {
 
 let demo;
 before(async () => {
-  demo = await startDemo({ files: { '/calling.gguf': callingModel() } });
+  demo = await startDemo({ files: { '/calling.gguf': callingModel(), ...hearingModel('/hears/') } });
 });
 after(() => demo?.close());
 
@@ -133,6 +134,18 @@ for (const colorScheme of ['light', 'dark']) {
       await page.locator('dialog mark').waitFor();
       await look('search-reading');
       await page.keyboard.press('Escape');
+      await page.getByRole('link', { name: 'Talk', exact: true }).click();
+      await page.locator('#talk-model').waitFor();
+      if (width === 1440) {
+        await look('talk-first');
+        await page.locator('.need summary').first().click();
+        await page.locator('#model-address').fill('hears/');
+        await page.locator('#model-address').press('Enter');
+        await page.locator('#talk-listener').waitFor();
+        await page.locator('#talk-file').setInputFiles(join(root, 'tests/fixtures/sound/sound.flac'));
+      }
+      await page.locator('#talk-speed').waitFor();
+      await look('talk');
       await page.getByRole('link', { name: 'Try', exact: true }).click();
       await page.locator('.tokens li').first().waitFor();
       await look('try');

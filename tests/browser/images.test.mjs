@@ -36,7 +36,7 @@ before(async () => {
   writeFileSync(join(folder, 'a.png'), png());
   const ask = (model, ...more) => JSON.parse(execFileSync(rlxBinary(), ['features', join(folder, 'a.png'), '--model', join(root, 'tests/fixtures', model), '--device', 'cpu', '--json', ...more], { encoding: 'utf8' })).features[0];
   native = Object.fromEntries(MODELS.map((model) => [model, { rows: ask(model), vector: ask(model, '--pooled')[0] }]));
-  server = await startServer({ mounts, files: { '/a.png': png(), '/text.png': Buffer.from('no image') } });
+  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') }, files: { '/a.png': png(), '/text.png': Buffer.from('no image') } });
   browser = await launch();
   ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`));
   await page.evaluate(async () => {

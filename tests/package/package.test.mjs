@@ -117,7 +117,10 @@ test('esbuild bundles it: scripts from its entries, wasm beside them', async () 
   const { build } = await import('esbuild');
   await build({
     absWorkingDir: folder, outdir: 'public', bundle: true, splitting: true, format: 'esm', minify: true, logLevel: 'warning',
-    entryPoints: [{ in: 'page.js', out: 'page' }, { in: 'rlx-wasm/worker', out: 'engine_worker' }, { in: 'rlx-wasm/threads', out: 'worker' }],
+    entryPoints: [
+      { in: 'page.js', out: 'page' }, { in: 'rlx-wasm/worker', out: 'engine_worker' }, { in: 'rlx-wasm/threads', out: 'worker' },
+      { in: 'rlx-wasm/sound-worklet', out: 'sound_worklet' },
+    ],
   });
   const dist = join(folder, 'node_modules/rlx-wasm/dist');
   for (const name of readdirSync(dist).filter((name) => name.endsWith('.wasm'))) cpSync(join(dist, name), join(folder, 'public', name));

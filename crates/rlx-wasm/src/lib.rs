@@ -27,6 +27,8 @@ mod files;
 mod form;
 mod gpu;
 #[cfg(feature = "graphs")]
+mod hearing;
+#[cfg(feature = "graphs")]
 mod inspect;
 #[cfg(feature = "chat")]
 mod likely;

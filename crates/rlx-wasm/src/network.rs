@@ -6,11 +6,15 @@ use crate::placing::Placing;
 use crate::readers::{Readers, no_config};
 use crate::request::parse;
 use rlx_core::image::ImageProcessor;
-use rlx_core::models::{EmbedOptions, Facts, FolderTexts, PoolingKind, Task, wordpiece};
+use rlx_core::models::{
+    ENCODE, EmbedOptions, Facts, FolderTexts, PoolingKind, Task, Wav2Vec2Config, wordpiece,
+};
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::session::network::{check_task, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
+use rlx_core::runtime::transcribe::{PIECE_SECONDS, Pieces, Transcriber};
 use rlx_core::safetensors::json::Json;
+use rlx_core::sound::{CtcVocabulary, SoundProcessor};
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::text::WordPiece;
 use rlx_core::weights::WeightFiles;
@@ -33,14 +37,27 @@ pub(crate) struct Coming {
     pub model: Option<Object>,
     pub weight_bytes: u64,
     /// How images are prepared, where vectors of them are computed.
-    pub images: Option<ImageProcessor>,
+    pub images: Option<Images>,
     encoder: Option<Encoder>,
+    hearing: Option<Hearing>,
 }
 
 struct Encoder {
     tokenizer: WordPiece,
     vocab: u64,
     limit: u64,
+}
+
+/// How images are prepared: as the folder says, else as its family does.
+pub(crate) struct Images {
+    said: Option<ImageProcessor>,
+    family: &'static str,
+}
+
+struct Hearing {
+    processor: SoundProcessor,
+    vocabulary: CtcVocabulary,
+    pieces: Pieces,
 }
 
 /// The headers of a network's files, or the text of a graph and the headers of its weights.
@@ -50,10 +67,12 @@ pub(crate) struct Headers {
     pub graph: Option<Entry>,
 }
 
-/// An open network: a session or an embedder.
+/// An open network: a session, or one for vectors of texts or for the text of sounds.
 pub(crate) enum Network {
     Session(Box<Session>),
     Embedder(Box<Embedder>),
+    /// Besides, samples a second that it hears.
+    Transcriber(Box<Transcriber>, u32),
 }
 
 /// What a network is opened for.
@@ -65,6 +84,8 @@ pub(crate) enum Purpose {
     Embed(EmbedOptions),
     /// Vectors of images.
     Features,
+    /// Text of sounds, heard in pieces of so many seconds.
+    Transcribe(f64),
 }
 
 /// What the options open a network for.
@@ -72,6 +93,10 @@ pub(crate) fn purpose(options_json: &str) -> Result<Purpose> {
     let options = parse(options_json)?;
     if options.get("features").and_then(Json::as_bool) == Some(true) {
         return Ok(Purpose::Features);
+    }
+    if let Some(hear) = options.get("hear").filter(|v| v.as_object().is_some()) {
+        let seconds = hear.get("pieceSeconds").and_then(Json::as_f64);
+        return Ok(Purpose::Transcribe(seconds.unwrap_or(PIECE_SECONDS)));
     }
     let Some(embed) = options.get("embed").filter(|v| v.as_object().is_some()) else {
         return Ok(Purpose::Session);
@@ -134,7 +159,7 @@ impl Files {
         let shards = readers.len();
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
-        let (mut model, mut encoder, mut images) = (None, None, None);
+        let (mut model, mut encoder, mut images, mut hearing) = (None, None, None, None);
         let mut opening = if let Some(entry) = graph {
             let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
@@ -155,14 +180,18 @@ impl Files {
             let (mut all, facts) = entries(&checkpoint, context)?;
             if let Purpose::Features = purpose {
                 check_task(&facts, Task::Features)?;
-                images = Some(match texts.preprocessor() {
-                    Some((at, bytes)) => ImageProcessor::read(bytes, at, facts.family)?,
-                    None => {
-                        let size = config.get("image_size").and_then(Json::as_u64);
-                        let size = size.and_then(|n| u32::try_from(n).ok());
-                        ImageProcessor::of_family(facts.family, size)
-                    }
-                });
+                let read = |(at, bytes)| ImageProcessor::read(bytes, at, facts.family);
+                let said = texts.preprocessor().map(read).transpose()?;
+                images = Some(Images { said, family: facts.family });
+            }
+            if let Purpose::Transcribe(seconds) = purpose {
+                check_task(&facts, Task::Transcribe)?;
+                let processor = texts.sound_processor()?;
+                let vocabulary = texts.ctc_vocabulary(facts.vocab)?;
+                let frame = Wav2Vec2Config::open(&checkpoint)?.frame();
+                let pieces = Pieces::of_seconds(seconds, processor.rate, frame)
+                    .map_err(|e| e.at("pieceSeconds"))?;
+                hearing = Some(Hearing { processor, vocabulary, pieces });
             }
             if let Purpose::Embed(embed) = purpose {
                 check_task(&facts, Task::Embed)?;
@@ -186,7 +215,7 @@ impl Files {
             return Err(Error::new(Code::OutOfMemory, what).hint("use WebGPU, or a smaller model"));
         }
         let placing = Placing::new(opening.loader().plan(), shards);
-        Ok(Coming { opening, placing, model, weight_bytes, images, encoder })
+        Ok(Coming { opening, placing, model, weight_bytes, images, encoder, hearing })
     }
 }
 
@@ -194,6 +223,10 @@ impl Coming {
     /// The open network. Call it when every byte is there.
     pub fn finish(self) -> Result<Network> {
         let session = self.opening.finish();
+        if let Some(Hearing { processor, vocabulary, pieces }) = self.hearing {
+            let transcriber = Transcriber::new(session, processor, vocabulary, pieces)?;
+            return Ok(Network::Transcriber(Box::new(transcriber), processor.rate));
+        }
         Ok(match self.encoder {
             Some(Encoder { tokenizer, vocab, limit }) => {
                 let embedder = Embedder::new(session, Arc::new(tokenizer), vocab, limit)?;
@@ -201,6 +234,18 @@ impl Coming {
             }
             None => Network::Session(Box::new(session)),
         })
+    }
+}
+
+impl Images {
+    /// The processor for an open session: where the folder says nothing, the session may say the size.
+    pub fn processor(self, session: &Session) -> Result<ImageProcessor> {
+        if let Some(said) = self.said {
+            return Ok(said);
+        }
+        let input = session.inputs(ENCODE)?.iter().find(|i| i.name == "pixel_values");
+        let edge = input.and_then(|i| i.ty.shape.0.last()?.as_static());
+        Ok(ImageProcessor::of_family(self.family, edge.and_then(|n| u32::try_from(n).ok())))
     }
 }
 
@@ -219,6 +264,7 @@ impl Network {
         match self {
             Self::Session(session) => session,
             Self::Embedder(embedder) => embedder.session(),
+            Self::Transcriber(transcriber, _) => transcriber.session(),
         }
     }
 }

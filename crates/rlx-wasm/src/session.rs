@@ -11,6 +11,7 @@ use core::cell::RefCell;
 use core::task::{Context, Poll};
 use js_sys::Promise;
 use rlx_core::runtime::device::table::Table;
+use rlx_core::runtime::transcribe::Transcription;
 use rlx_core::safetensors::files_of_index;
 use rlx_core::types::DType;
 use rlx_core::{Error, Result};
@@ -243,6 +244,42 @@ impl RlxSession {
         }
     }
 
+    /// For a transcriber: samples a second that the model hears.
+    #[wasm_bindgen(js_name = soundRate)]
+    pub fn sound_rate(&self) -> Option<u32> {
+        self.state.borrow().sound_rate()
+    }
+
+    /// Begins to hear a sound of one channel with so many samples a second; answers with its number.
+    pub fn hear(&self, rate: u32) -> Thrown<u32> {
+        thrown(self.state.borrow_mut().hear(rate))
+    }
+
+    /// Takes the next samples of a sound.
+    #[wasm_bindgen(js_name = pushSound)]
+    pub fn push_sound(&self, sound: u32, samples: &[f32]) -> Thrown<()> {
+        thrown(self.state.borrow_mut().sound(sound).map(|sound| sound.push(samples)))
+    }
+
+    /// The sound has no more samples.
+    #[wasm_bindgen(js_name = endSound)]
+    pub fn end_sound(&self, sound: u32) -> Thrown<()> {
+        thrown(self.state.borrow_mut().sound(sound).map(Transcription::end))
+    }
+
+    /// Hears the next piece of a sound: `{"step", "text", "words", "seconds"}` as JSON (`WasmHeard`). One call at
+    /// a time.
+    pub fn heard(&self, sound: u32) -> Promise {
+        self.state.borrow_mut().cancelled = false;
+        self.answer(move |s, cx| s.poll_heard(sound, cx))
+    }
+
+    /// Hears a sound no further. Freeing twice is allowed.
+    #[wasm_bindgen(js_name = freeSound)]
+    pub fn free_sound(&self, sound: u32) {
+        self.state.borrow_mut().sounds.remove(&sound);
+    }
+
     /// Cancels the work in progress: it ends with `cancelled`, once the device has finished what was submitted.
     pub fn cancel(&self) {
         self.state.borrow_mut().cancelled = true;
@@ -257,6 +294,7 @@ impl RlxSession {
     pub fn dispose(&self) {
         let mut s = self.state.borrow_mut();
         s.work = None;
+        s.sounds = Table::new();
         s.coming = None;
         s.network = None;
         s.inspector = None;

@@ -14,6 +14,7 @@ use rlx_core::runtime::embed::Embedding;
 use rlx_core::runtime::session::{
     DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
 };
+use rlx_core::runtime::transcribe::Transcription;
 use rlx_core::target::Activations;
 use rlx_core::types::{DType, Dim, Shape, Type};
 use rlx_core::{Code, Error, Result};
@@ -77,14 +78,16 @@ pub(crate) struct State {
     pub outputs: Vec<Tensor>,
     /// Outputs that are kept on the device, by number.
     pub kept: Table<u32, DeviceTensor>,
-    numbers: Ids,
+    /// Sounds that are being heard, by number.
+    pub sounds: Table<u32, Transcription>,
+    pub numbers: Ids,
 }
 
 pub(crate) fn not_open() -> Error {
     Error::internal("called before `open`")
 }
 
-fn given_up() -> Error {
+pub(crate) fn given_up() -> Error {
     Error::new(Code::Cancelled, "the call was cancelled")
 }
 
@@ -109,6 +112,7 @@ impl State {
             cancelled: false,
             outputs: Vec::new(),
             kept: Table::new(),
+            sounds: Table::new(),
             numbers: Ids::default(),
         })
     }
@@ -124,7 +128,6 @@ impl State {
         let mut coming = files.open(&self.executor, activations, context, self.purpose)?;
         self.weight_bytes = coming.weight_bytes;
         self.model = coming.model.take();
-        self.images = coming.images.take();
         self.coming = Some(coming);
         Ok(())
     }
@@ -165,7 +168,11 @@ impl State {
     }
 
     pub fn finish(&mut self) -> Result<()> {
-        self.network = Some(self.coming.take().ok_or_else(not_open)?.finish()?);
+        let mut coming = self.coming.take().ok_or_else(not_open)?;
+        let images = coming.images.take();
+        let network = coming.finish()?;
+        self.images = images.map(|images| images.processor(network.session())).transpose()?;
+        self.network = Some(network);
         Ok(())
     }
 

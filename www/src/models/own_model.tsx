@@ -12,7 +12,7 @@ const MODEL_FILES = '.gguf,.safetensors,.json,.model,.jinja,.txt';
 interface Properties {
   onChoose: (source: Source) => void;
   /** What the model is for. Only a model for the chat is checked for its size, and only that may be dropped on the page. */
-  use?: 'chat' | 'inspect' | 'search';
+  use?: 'chat' | 'inspect' | 'search' | 'talk';
 }
 
 export function OwnModel({ onChoose, use = 'chat' }: Properties) {
@@ -41,7 +41,7 @@ export function OwnModel({ onChoose, use = 'chat' }: Properties) {
             autocomplete="off"
             spellcheck={false}
             value={text}
-            placeholder="hf:owner/repository:Q4_K_M"
+            placeholder={use === 'talk' ? 'hf:owner/repository' : 'hf:owner/repository:Q4_K_M'}
             onInput={(event) => {
               setText(event.currentTarget.value);
               setFault(undefined);
@@ -66,7 +66,7 @@ export function OwnModel({ onChoose, use = 'chat' }: Properties) {
       </div>
       <p class="hint">
         {use === 'chat' && 'Or drop files or a folder on the page. '}
-        Nothing of them leaves it. GGUF, or a folder as transformers writes it.
+        Nothing of them leaves it. {use === 'talk' ? 'A' : 'GGUF, or a'} folder as transformers writes it.
       </p>
       {fault && (
         <p class="fault" role="alert">

@@ -60,9 +60,20 @@ pub struct FolderTexts {
     pooling: Option<Json>,
     modules: Option<Json>,
     sentence: Option<Json>,
-    /// Its name in errors, and the file.
-    preprocessor: Option<(String, Vec<u8>)>,
+    /// Files that others read: their names, what errors call them, and what they have.
+    files: Vec<(&'static str, String, Vec<u8>)>,
 }
+
+/// Names of the files that are kept as they come. What has sounds or images prepared reads the first two, and what
+/// makes text of a sound the others.
+const KEPT: [&str; 6] = [
+    "preprocessor_config.json",
+    "processor_config.json",
+    "vocab.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+];
 
 impl FolderTexts {
     /// Takes one of the folder's files by its name there; `at` is what errors call it. A tokenizer is
@@ -82,9 +93,6 @@ impl FolderTexts {
                 return self.put("tokenizer.json", at, bytes);
             }
             "tokenizer" => return self.put("vocab.txt", at, bytes),
-            "preprocessor_config.json" => {
-                self.preprocessor = Some((at.to_string(), bytes.to_vec()))
-            }
             "tokenizer.json" => {
                 let data = WordPieceData::from_tokenizer_json(&json()?);
                 self.tokenizer = Some(data.map_err(|e| named(e, at))?);
@@ -95,7 +103,13 @@ impl FolderTexts {
                 let data = WordPieceData::from_vocab_txt(text);
                 self.tokenizer = Some(data.map_err(|e| named(e, at))?);
             }
-            other => return Err(Error::usage(format!("{other} is no file of a model's folder"))),
+            other => {
+                let Some(name) = KEPT.into_iter().find(|&name| name == other) else {
+                    return Err(Error::usage(format!("{other} is no file of a model's folder")));
+                };
+                self.files.retain(|file| file.0 != name);
+                self.files.push((name, at.to_string(), bytes.to_vec()));
+            }
         }
         Ok(())
     }
@@ -103,7 +117,13 @@ impl FolderTexts {
     /// The file that says how images or sounds are prepared, where there is one, behind its name in errors. The
     /// processor reads it.
     pub fn preprocessor(&self) -> Option<(&str, &[u8])> {
-        self.preprocessor.as_ref().map(|(at, bytes)| (at.as_str(), bytes.as_slice()))
+        self.file("preprocessor_config.json")
+    }
+
+    /// One of the files that are kept as they came, behind its name in errors.
+    pub fn file(&self, name: &str) -> Option<(&str, &[u8])> {
+        let file = self.files.iter().find(|file| file.0 == name);
+        file.map(|(_, at, bytes)| (at.as_str(), bytes.as_slice()))
     }
 
     /// The configuration.
@@ -160,7 +180,9 @@ mod tests {
         folder.put("sentence_bert_config.json", "s", br#"{"max_seq_length": 9}"#).unwrap();
         assert_eq!(folder.max_tokens(), Some(9));
         folder.put("preprocessor_config.json", "p", b"{}").unwrap();
-        assert_eq!(folder.preprocessor(), Some(("p", &b"{}"[..])));
+        folder.put("preprocessor_config.json", "q", b"{1}").unwrap();
+        assert_eq!(folder.preprocessor(), Some(("q", &b"{1}"[..])));
+        assert_eq!(folder.file("vocab.json"), None);
         for (name, bytes) in [
             ("config.json", &b"{"[..]),
             ("tokenizer", b"{}"),

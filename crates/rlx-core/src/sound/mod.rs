@@ -2,6 +2,7 @@
 //! model says of each frame, as text.
 
 mod ctc;
+mod folder;
 mod processor;
 mod resample;
 mod text_stream;

@@ -1,4 +1,4 @@
-/** A network on a device: runs its calls one after another, and frees it. `Session`, `Embedder` and `ImageFeatures` share this. */
+/** A network on a device: runs its calls one after another, and frees it. `Session`, `Embedder`, `ImageFeatures` and `Transcriber` share this. */
 
 import { free, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
@@ -16,7 +16,7 @@ export class Live {
   #pending: Promise<unknown> = Promise.resolve();
 
   /** `what` is its name in errors. */
-  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model') {}
+  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model' | 'transcriber') {}
 
   /** Runs `work` when every earlier call has ended. */
   async call<T>(signal: AbortSignal | undefined, work: (wasm: WasmSession) => Promise<T>): Promise<T> {
@@ -46,6 +46,21 @@ export class Live {
       signal?.removeEventListener('abort', stop);
       // The next call waits only for the device, not for a caller that has cancelled.
       void this.#pending.then(release);
+    }
+  }
+
+  /** Waits for what the network has no part in; it takes no turn. Rejects when the signal fires, or with the network's end. */
+  async wait<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    this.check();
+    throwIfAborted(signal);
+    let stop = () => {};
+    const aborted = new Promise<never>((_, reject) => (stop = () => reject(cancelled())));
+    signal?.addEventListener('abort', stop, { once: true });
+    try {
+      const answer = work();
+      return await this.#calls.add(signal ? Promise.race([answer, aborted]) : answer);
+    } finally {
+      signal?.removeEventListener('abort', stop);
     }
   }
 

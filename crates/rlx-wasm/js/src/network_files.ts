@@ -1,4 +1,4 @@
-/** Checks the options of `Session.load`, `Embedder.load` and `ImageFeatures.load`, and lists the files to read. */
+/** Checks the options of `Session.load`, `Embedder.load`, `ImageFeatures.load` and `Transcriber.load`, and lists the files to read. */
 
 import type { FileItem } from './options.js';
 import { usage } from './error.js';
@@ -7,6 +7,7 @@ import type { ModelFiles, TextFile } from './folder.js';
 import { isFile, modelItems } from './options.js';
 import type { ImageFeaturesOptions } from './image_types.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
+import type { TranscriberOptions } from './sound_types.js';
 
 /** The files of a network: of a model, or of a graph. */
 export interface NetworkFiles extends ModelFiles {
@@ -95,5 +96,39 @@ export function imageFiles(options: ImageFeaturesOptions): NetworkFiles {
     if (preprocessor === undefined) found.push(textOf(folder, 'preprocessor_config.json', 'none'));
     return found;
   };
+  return { items: modelItems(model, 'model'), texts };
+}
+
+/** The files of a model that hears, by the options that give them: what they are called in its folder. */
+const SOUND_FILES = {
+  config: 'config.json',
+  vocab: 'vocab.json',
+  preprocessor: 'preprocessor_config.json',
+  tokenizerConfig: 'tokenizer_config.json',
+  specialTokens: 'special_tokens_map.json',
+  addedTokens: 'added_tokens.json',
+} as const;
+
+/** The files of a model that hears, from checked options. */
+export function transcriberFiles(options: TranscriberOptions): NetworkFiles {
+  const keys = Object.keys(SOUND_FILES) as (keyof typeof SOUND_FILES)[];
+  checkNetworkOptions(options, ['model', 'pieceSeconds', ...keys]);
+  const { model, pieceSeconds } = options;
+  if (pieceSeconds !== undefined && !(typeof pieceSeconds === 'number' && Number.isFinite(pieceSeconds) && pieceSeconds > 0)) {
+    throw usage(`pieceSeconds is ${String(pieceSeconds)}, it must be a number above 0`, 'pieceSeconds');
+  }
+  const given = keys.filter((key) => options[key] !== undefined);
+  const texts: NetworkFiles['texts'] = (folder) => {
+    const found: TextFile[] = given.map((key) => ({ name: SOUND_FILES[key], from: fileOf(options[key], key) }));
+    if (!folder) return found;
+    for (const key of keys.filter((key) => !given.includes(key))) {
+      const name = SOUND_FILES[key];
+      // A model of another kind has no vocabulary: the module says so, once it has seen the configuration.
+      const without = key === 'config' ? undefined : key === 'preprocessor' ? textOf(folder, 'processor_config.json', 'none') : 'none';
+      found.push(textOf(folder, name, without));
+    }
+    return found;
+  };
+  texts(undefined); // what is no file is refused at once
   return { items: modelItems(model, 'model'), texts };
 }

@@ -11,6 +11,8 @@ export interface WasmSessionOptions {
   embed: { pooling: string | null; normalise: boolean | null; maxTokens: number | null } | null;
   /** Whether vectors of images are computed. */
   features: boolean;
+  /** The options of a transcriber; null for others. */
+  hear: { pieceSeconds: number | null } | null;
 }
 
 /** An output of a run. `kept` is the number of an output that is kept on the device. */
@@ -42,6 +44,16 @@ export interface WasmLaunch {
   kernel: string;
   begin: number;
   end: number;
+}
+
+/** What became known of a sound. */
+export interface WasmHeard {
+  /** What comes next: more `sound`, another `piece`, or nothing, at the `end`. */
+  step: 'sound' | 'piece' | 'end';
+  text: string;
+  words: { word: string; start: number; end: number }[];
+  /** Seconds that were heard so far. */
+  seconds: number;
 }
 
 /** A network on a device. */
@@ -88,6 +100,18 @@ export interface WasmSession extends WasmLoading {
   batch(): Promise<string>;
   /** After the last batch: the vectors, concatenated. */
   vectors(): Float32Array;
+  /** For a transcriber: samples a second that the model hears. */
+  soundRate(): number | undefined;
+  /** Begins to hear a sound of one channel with so many samples a second; answers with its number. */
+  hear(rate: number): number;
+  /** The next samples of a sound; they are copied. */
+  pushSound(sound: number, samples: Float32Array): void;
+  /** The sound has no more samples. */
+  endSound(sound: number): void;
+  /** `WasmHeard` as JSON, when the next piece of a sound was heard. One call at a time. */
+  heard(sound: number): Promise<string>;
+  /** Frees a sound. */
+  freeSound(sound: number): void;
 }
 
 /** The wasm module's part of `SessionInfo`. */
@@ -130,6 +154,12 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     embed: (texts) => call((s) => s.embed(texts)),
     batch: () => wait((s) => s.batch()),
     vectors: () => call((s) => s.vectors()),
+    soundRate: () => call((s) => s.soundRate()),
+    hear: (rate) => call((s) => s.hear(rate)),
+    pushSound: (sound, samples) => call((s) => s.pushSound(sound, samples)),
+    endSound: (sound) => call((s) => s.endSound(sound)),
+    heard: (sound) => wait((s) => s.heard(sound)),
+    freeSound: (sound) => call((s) => s.freeSound(sound)),
     info: () => call((s) => s.info()),
     ...ends,
   };

@@ -422,6 +422,51 @@ export class FakeSession implements WasmSession {
     return new Float32Array();
   }
 
+  /** Pieces of four samples at 100 a second, whose text is their numbers; sounds of another rate are unsupported. */
+  #sounds = new Map<number, { samples: number[]; seconds: number; over: boolean }>();
+  soundRate() {
+    return 100;
+  }
+  hear(rate: number) {
+    if (rate !== 100) throw JSON.stringify({ code: 'unsupported', what: `${rate} samples a second`, at: '', hint: '' });
+    const id = ++this.#number;
+    this.#sounds.set(id, { samples: [], seconds: 0, over: false });
+    this.log.push(`hear ${id}`);
+    return id;
+  }
+  #number = 0;
+  pushSound(id: number, samples: Float32Array) {
+    this.#sounds.get(id)!.samples.push(...samples);
+    this.most = Math.max(this.most, this.#sounds.get(id)!.samples.length);
+  }
+  /** Most samples of a sound that were here at a time. */
+  most = 0;
+  endSound(id: number) {
+    this.#sounds.get(id)!.over = true;
+  }
+  async heard(id: number) {
+    this.#cancelled = false;
+    const sound = this.#sounds.get(id)!;
+    if (sound.samples.length <= 4 && !sound.over) return '{"step":"sound","text":"","words":[],"seconds":0}';
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    if (this.#cancelled) throw JSON.stringify({ code: 'cancelled', what: 'the call was cancelled', at: '', hint: '' });
+    const piece = sound.samples.splice(0, 4);
+    const start = sound.seconds;
+    sound.seconds += piece.length / 100;
+    const words = piece.length > 0 ? [{ word: piece.join(' '), start, end: sound.seconds }] : [];
+    this.log.push(`heard ${id}`);
+    const step = sound.over && sound.samples.length === 0 ? 'end' : 'piece';
+    return JSON.stringify({ step, text: piece.map((x) => `${x} `).join(''), words, seconds: sound.seconds });
+  }
+  freeSound(id: number) {
+    this.#sounds.delete(id);
+    this.log.push(`free sound ${id}`);
+  }
+  /** How many sounds are not freed. */
+  get kept() {
+    return this.#sounds.size;
+  }
+
   cancel() {
     this.log.push('cancel');
     this.#cancelled = true;
