@@ -5,9 +5,12 @@ use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
 use crate::readers::{Readers, no_config};
 use crate::request::parse;
-use rlx_core::image::ImageProcessor;
-use rlx_core::models::{EmbedOptions, Facts, FolderTexts, PoolingKind, Task, wordpiece};
+use rlx_core::image::{ImageProcessor, SamProcessor};
+use rlx_core::models::{
+    ENCODE, EmbedOptions, Facts, FolderTexts, IMAGE_EMBED, PoolingKind, Task, wordpiece,
+};
 use rlx_core::runtime::embed::Embedder;
+use rlx_core::runtime::segment::Segmenter;
 use rlx_core::runtime::session::network::{check_task, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::safetensors::json::Json;
@@ -35,6 +38,8 @@ pub(crate) struct Coming {
     /// How images are prepared, where vectors of them are computed.
     pub images: Option<ImageProcessor>,
     encoder: Option<Encoder>,
+    /// How images are prepared for a model that finds things in them, and its family.
+    segmenter: Option<(SamProcessor, &'static str)>,
 }
 
 struct Encoder {
@@ -50,10 +55,11 @@ pub(crate) struct Headers {
     pub graph: Option<Entry>,
 }
 
-/// An open network: a session or an embedder.
+/// An open network: a session, or what is around one.
 pub(crate) enum Network {
     Session(Box<Session>),
     Embedder(Box<Embedder>),
+    Segmenter(Box<Segmenter>),
 }
 
 /// What a network is opened for.
@@ -65,13 +71,17 @@ pub(crate) enum Purpose {
     Embed(EmbedOptions),
     /// Vectors of images.
     Features,
+    /// Masks of things in images.
+    Segment,
 }
 
 /// What the options open a network for.
 pub(crate) fn purpose(options_json: &str) -> Result<Purpose> {
     let options = parse(options_json)?;
-    if options.get("features").and_then(Json::as_bool) == Some(true) {
-        return Ok(Purpose::Features);
+    for (key, purpose) in [("features", Purpose::Features), ("segment", Purpose::Segment)] {
+        if options.get(key).and_then(Json::as_bool) == Some(true) {
+            return Ok(purpose);
+        }
     }
     let Some(embed) = options.get("embed").filter(|v| v.as_object().is_some()) else {
         return Ok(Purpose::Session);
@@ -134,7 +144,7 @@ impl Files {
         let shards = readers.len();
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
-        let (mut model, mut encoder, mut images) = (None, None, None);
+        let (mut model, mut encoder, mut images, mut segmenter) = (None, None, None, None);
         let mut opening = if let Some(entry) = graph {
             let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
@@ -155,14 +165,6 @@ impl Files {
             let (mut all, facts) = entries(&checkpoint, context)?;
             if let Purpose::Features = purpose {
                 check_task(&facts, Task::Features)?;
-                images = Some(match texts.preprocessor() {
-                    Some((at, bytes)) => ImageProcessor::read(bytes, at, facts.family)?,
-                    None => {
-                        let size = config.get("image_size").and_then(Json::as_u64);
-                        let size = size.and_then(|n| u32::try_from(n).ok());
-                        ImageProcessor::of_family(facts.family, size)
-                    }
-                });
             }
             if let Purpose::Embed(embed) = purpose {
                 check_task(&facts, Task::Embed)?;
@@ -175,8 +177,30 @@ impl Files {
                 all = entries(&checkpoint, None)?.0;
                 encoder = Some(Encoder { tokenizer, vocab: facts.vocab, limit });
             }
+            if let Purpose::Segment = purpose {
+                check_task(&facts, Task::Segment)?;
+            }
             model = Some(about(&facts));
-            open(device, all, Some(&checkpoint), &options)?
+            let opening = open(device, all, Some(&checkpoint), &options)?;
+            if let Purpose::Features = purpose {
+                images = Some(match texts.preprocessor() {
+                    Some((at, bytes)) => ImageProcessor::read(bytes, at, facts.family)?,
+                    // Of a model that takes images of any size, its input says none.
+                    None => {
+                        let mut inputs = opening.inputs(ENCODE).unwrap_or_default().iter();
+                        let size = inputs.find(|i| i.name == "pixel_values");
+                        let size = size.and_then(|i| i.ty.shape.last().as_static());
+                        let size = size.and_then(|n| u32::try_from(n).ok());
+                        ImageProcessor::of_family(facts.family, size)
+                    }
+                });
+            }
+            if let Purpose::Segment = purpose {
+                let inputs = opening.inputs(IMAGE_EMBED).unwrap_or_default();
+                let processor = Segmenter::processor(inputs, facts.family, texts.preprocessor())?;
+                segmenter = Some((processor, facts.family));
+            }
+            opening
         };
         let weight_bytes = opening.loader().plan().bytes();
         if executor.webgpu.is_none() && weight_bytes > WASM_BYTES {
@@ -186,7 +210,7 @@ impl Files {
             return Err(Error::new(Code::OutOfMemory, what).hint("use WebGPU, or a smaller model"));
         }
         let placing = Placing::new(opening.loader().plan(), shards);
-        Ok(Coming { opening, placing, model, weight_bytes, images, encoder })
+        Ok(Coming { opening, placing, model, weight_bytes, images, encoder, segmenter })
     }
 }
 
@@ -194,6 +218,10 @@ impl Coming {
     /// The open network. Call it when every byte is there.
     pub fn finish(self) -> Result<Network> {
         let session = self.opening.finish();
+        if let Some((processor, family)) = self.segmenter {
+            let segmenter = Segmenter::new(session, processor, family)?;
+            return Ok(Network::Segmenter(Box::new(segmenter)));
+        }
         Ok(match self.encoder {
             Some(Encoder { tokenizer, vocab, limit }) => {
                 let embedder = Embedder::new(session, Arc::new(tokenizer), vocab, limit)?;
@@ -219,6 +247,7 @@ impl Network {
         match self {
             Self::Session(session) => session,
             Self::Embedder(embedder) => embedder.session(),
+            Self::Segmenter(segmenter) => segmenter.session(),
         }
     }
 }

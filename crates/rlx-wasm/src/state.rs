@@ -11,6 +11,7 @@ use core::task::{Context, Poll};
 use rlx_core::image::{Image, ImageProcessor};
 use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::embed::Embedding;
+use rlx_core::runtime::segment::{Looking, Mask, Masking, Seen};
 use rlx_core::runtime::session::{
     DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
 };
@@ -54,6 +55,8 @@ pub(crate) enum Work {
     Run(Run, Vec<(u32, DeviceTensor)>),
     Read(Reading),
     Embed(Embedding),
+    Look(Looking),
+    Masks(Masking),
 }
 
 pub(crate) struct State {
@@ -77,14 +80,17 @@ pub(crate) struct State {
     pub outputs: Vec<Tensor>,
     /// Outputs that are kept on the device, by number.
     pub kept: Table<u32, DeviceTensor>,
-    numbers: Ids,
+    /// Images that a segmenter has seen, by number, and the masks that it found last.
+    pub seen: Table<u32, Seen>,
+    pub masks: Vec<Mask>,
+    pub numbers: Ids,
 }
 
 pub(crate) fn not_open() -> Error {
     Error::internal("called before `open`")
 }
 
-fn given_up() -> Error {
+pub(crate) fn given_up() -> Error {
     Error::new(Code::Cancelled, "the call was cancelled")
 }
 
@@ -109,6 +115,8 @@ impl State {
             cancelled: false,
             outputs: Vec::new(),
             kept: Table::new(),
+            seen: Table::new(),
+            masks: Vec::new(),
             numbers: Ids::default(),
         })
     }

@@ -1,4 +1,4 @@
-/** Checks the options of `Session.load`, `Embedder.load` and `ImageFeatures.load`, and lists the files to read. */
+/** Checks the options of `load` of `Session`, `Embedder`, `ImageFeatures` and `Segmenter`, and lists the files to read. */
 
 import type { FileItem } from './options.js';
 import { usage } from './error.js';
@@ -6,6 +6,7 @@ import { textOf } from './folder.js';
 import type { ModelFiles, TextFile } from './folder.js';
 import { isFile, modelItems } from './options.js';
 import type { ImageFeaturesOptions } from './image_types.js';
+import type { SegmenterOptions } from './segment_types.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
 
 /** The files of a network: of a model, or of a graph. */
@@ -82,7 +83,7 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
 }
 
 /** The files of a model of images, from checked options. */
-export function imageFiles(options: ImageFeaturesOptions): NetworkFiles {
+export function imageFiles(options: ImageFeaturesOptions | SegmenterOptions): NetworkFiles {
   checkNetworkOptions(options, ['model', 'config', 'preprocessor']);
   const { model, config, preprocessor } = options;
   const given: TextFile[] = [];
