@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { callingModel } from '../support/calling_model.mjs';
 import { hearingModel } from '../support/hearing_model.mjs';
+import { png } from '../support/png.mjs';
 import { faults, SMALL, startDemo } from './demo_pages.mjs';
 import { outFolder, root } from './harness.mjs';
 
@@ -146,6 +147,21 @@ for (const colorScheme of ['light', 'dark']) {
       }
       await page.locator('#talk-speed').waitFor();
       await look('talk');
+      await page.getByRole('link', { name: 'Cut', exact: true }).click();
+      await page.locator('#cut-model').waitFor();
+      if (width === 1440) {
+        await look('cut-first');
+        await page.locator('.need summary').first().click();
+        await page.locator('#model-address').fill('fixtures/sam/');
+        await page.locator('#model-address').press('Enter');
+        await page.locator('#cut-ready').waitFor();
+        const buffer = png(90, 60, Buffer.alloc(90 * 60 * 3, 120));
+        await page.locator('#cut-file').setInputFiles({ name: 'grey.png', mimeType: 'image/png', buffer });
+        await page.locator('#cut-told').filter({ hasText: 'Click on a thing' }).waitFor();
+        await page.locator('#cut-picture').press('Enter');
+      }
+      await page.locator('#cut-save:enabled').waitFor();
+      await look('cut');
       await page.getByRole('link', { name: 'Try', exact: true }).click();
       await page.locator('.tokens li').first().waitFor();
       await look('try');

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { crc32, deflateSync } from 'node:zlib';
+import { png } from '../support/png.mjs';
 import { caller, launch, mounts, openPage, rlxBinary, root, startServer } from './harness.mjs';
 
 const MODELS = ['vit', 'dinov2_registers'];
@@ -14,29 +14,15 @@ const DEVICES = ['cpu', 'webgpu'];
 /** An image of odd sizes, without alpha: canvases round colours of what is half transparent. */
 const [width, height] = [61, 47];
 const rgb = Buffer.from(Array.from({ length: width * height * 3 }, (_, i) => ((i * 2654435761) >>> 13 & 63) + (i / 3 % width) * 3));
-
-/** A PNG file (W3C Portable Network Graphics, third edition) of 8 bits a channel. */
-function png() {
-  const chunk = (type, body) => {
-    const bytes = Buffer.concat([Buffer.from(type, 'latin1'), body]);
-    const out = Buffer.alloc(bytes.length + 8);
-    out.writeUInt32BE(body.length, 0);
-    bytes.copy(out, 4);
-    out.writeUInt32BE(crc32(bytes), bytes.length + 4);
-    return out;
-  };
-  const header = Buffer.from([0, 0, 0, width, 0, 0, 0, height, 8, 2, 0, 0, 0]);
-  const rows = Array.from({ length: height }, (_, y) => Buffer.concat([Buffer.of(0), rgb.subarray(y * width * 3, (y + 1) * width * 3)]));
-  return Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), chunk('IHDR', header), chunk('IDAT', deflateSync(Buffer.concat(rows))), chunk('IEND', Buffer.alloc(0))]);
-}
+const file = png(width, height, rgb);
 
 let server, browser, page, logs, folder, native;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rlx-images-'));
-  writeFileSync(join(folder, 'a.png'), png());
+  writeFileSync(join(folder, 'a.png'), file);
   const ask = (model, ...more) => JSON.parse(execFileSync(rlxBinary(), ['features', join(folder, 'a.png'), '--model', join(root, 'tests/fixtures', model), '--device', 'cpu', '--json', ...more], { encoding: 'utf8' })).features[0];
   native = Object.fromEntries(MODELS.map((model) => [model, { rows: ask(model), vector: ask(model, '--pooled')[0] }]));
-  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') }, files: { '/a.png': png(), '/text.png': Buffer.from('no image') } });
+  server = await startServer({ mounts: { ...mounts, '/fixtures/': join(root, 'tests/fixtures') }, files: { '/a.png': file, '/text.png': Buffer.from('no image') } });
   browser = await launch();
   ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`));
   await page.evaluate(async () => {

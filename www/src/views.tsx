@@ -17,6 +17,7 @@ const VIEWS: { readonly [fragment: string]: View } = {
   '#inspect': { link: 'Inspect', Component: lazy(async () => (await import('./inspect/view.js')).default) },
   '#search': { link: 'Search', Component: lazy(async () => (await import('./search/view.js')).default) },
   '#talk': { link: 'Talk', Component: lazy(async () => (await import('./talk/view.js')).default) },
+  '#cut': { link: 'Cut', Component: lazy(async () => (await import('./cut/view.js')).default) },
   '#try': { link: 'Try', Component: lazy(async () => (await import('./try/view.js')).default) },
   '#benchmark': { link: 'Benchmark', Component: lazy(async () => (await import('./benchmark/view.js')).default) },
 };

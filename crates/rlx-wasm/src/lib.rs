@@ -39,6 +39,8 @@ mod placing;
 mod readers;
 mod request;
 #[cfg(feature = "graphs")]
+mod segment;
+#[cfg(feature = "graphs")]
 mod session;
 #[cfg(feature = "graphs")]
 mod state;

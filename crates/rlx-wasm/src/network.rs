@@ -5,11 +5,13 @@ use crate::executor::{Executor, WASM_BYTES};
 use crate::placing::Placing;
 use crate::readers::{Readers, no_config};
 use crate::request::parse;
-use rlx_core::image::ImageProcessor;
+use rlx_core::image::{ImageProcessor, SamProcessor};
 use rlx_core::models::{
-    ENCODE, EmbedOptions, Facts, FolderTexts, PoolingKind, Task, Wav2Vec2Config, wordpiece,
+    ENCODE, EmbedOptions, Facts, FolderTexts, IMAGE_EMBED, PoolingKind, Task, Wav2Vec2Config,
+    wordpiece,
 };
 use rlx_core::runtime::embed::Embedder;
+use rlx_core::runtime::segment::Segmenter;
 use rlx_core::runtime::session::network::{check_task, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::runtime::transcribe::{PIECE_SECONDS, Pieces, Transcriber};
@@ -40,6 +42,8 @@ pub(crate) struct Coming {
     pub images: Option<Images>,
     encoder: Option<Encoder>,
     hearing: Option<Hearing>,
+    /// How images are prepared for a model that finds things in them, and its family.
+    segmenter: Option<(SamProcessor, &'static str)>,
 }
 
 struct Encoder {
@@ -67,12 +71,13 @@ pub(crate) struct Headers {
     pub graph: Option<Entry>,
 }
 
-/// An open network: a session, or one for vectors of texts or for the text of sounds.
+/// An open network: a session, or what is around one.
 pub(crate) enum Network {
     Session(Box<Session>),
     Embedder(Box<Embedder>),
     /// Besides, samples a second that it hears.
     Transcriber(Box<Transcriber>, u32),
+    Segmenter(Box<Segmenter>),
 }
 
 /// What a network is opened for.
@@ -86,13 +91,17 @@ pub(crate) enum Purpose {
     Features,
     /// Text of sounds, heard in pieces of so many seconds.
     Transcribe(f64),
+    /// Masks of things in images.
+    Segment,
 }
 
 /// What the options open a network for.
 pub(crate) fn purpose(options_json: &str) -> Result<Purpose> {
     let options = parse(options_json)?;
-    if options.get("features").and_then(Json::as_bool) == Some(true) {
-        return Ok(Purpose::Features);
+    for (key, purpose) in [("features", Purpose::Features), ("segment", Purpose::Segment)] {
+        if options.get(key).and_then(Json::as_bool) == Some(true) {
+            return Ok(purpose);
+        }
     }
     if let Some(hear) = options.get("hear").filter(|v| v.as_object().is_some()) {
         let seconds = hear.get("pieceSeconds").and_then(Json::as_f64);
@@ -159,7 +168,8 @@ impl Files {
         let shards = readers.len();
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
-        let (mut model, mut encoder, mut images, mut hearing) = (None, None, None, None);
+        let (mut model, mut encoder, mut images) = (None, None, None);
+        let (mut hearing, mut segmenter) = (None, None);
         let mut opening = if let Some(entry) = graph {
             let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
@@ -204,8 +214,17 @@ impl Files {
                 all = entries(&checkpoint, None)?.0;
                 encoder = Some(Encoder { tokenizer, vocab: facts.vocab, limit });
             }
+            if let Purpose::Segment = purpose {
+                check_task(&facts, Task::Segment)?;
+            }
             model = Some(about(&facts));
-            open(device, all, Some(&checkpoint), &options)?
+            let opening = open(device, all, Some(&checkpoint), &options)?;
+            if let Purpose::Segment = purpose {
+                let inputs = opening.inputs(IMAGE_EMBED).unwrap_or_default();
+                let processor = Segmenter::processor(inputs, facts.family, texts.preprocessor())?;
+                segmenter = Some((processor, facts.family));
+            }
+            opening
         };
         let weight_bytes = opening.loader().plan().bytes();
         if executor.webgpu.is_none() && weight_bytes > WASM_BYTES {
@@ -215,7 +234,7 @@ impl Files {
             return Err(Error::new(Code::OutOfMemory, what).hint("use WebGPU, or a smaller model"));
         }
         let placing = Placing::new(opening.loader().plan(), shards);
-        Ok(Coming { opening, placing, model, weight_bytes, images, encoder, hearing })
+        Ok(Coming { opening, placing, model, weight_bytes, images, encoder, hearing, segmenter })
     }
 }
 
@@ -226,6 +245,10 @@ impl Coming {
         if let Some(Hearing { processor, vocabulary, pieces }) = self.hearing {
             let transcriber = Transcriber::new(session, processor, vocabulary, pieces)?;
             return Ok(Network::Transcriber(Box::new(transcriber), processor.rate));
+        }
+        if let Some((processor, family)) = self.segmenter {
+            let segmenter = Segmenter::new(session, processor, family)?;
+            return Ok(Network::Segmenter(Box::new(segmenter)));
         }
         Ok(match self.encoder {
             Some(Encoder { tokenizer, vocab, limit }) => {
@@ -265,6 +288,7 @@ impl Network {
             Self::Session(session) => session,
             Self::Embedder(embedder) => embedder.session(),
             Self::Transcriber(transcriber, _) => transcriber.session(),
+            Self::Segmenter(segmenter) => segmenter.session(),
         }
     }
 }

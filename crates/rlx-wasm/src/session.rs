@@ -1,5 +1,5 @@
-//! A network on a device, from its first header byte to `dispose`: runs of its entries, and vectors of texts if it
-//! is an encoder.
+//! A network on a device, from its first header byte to `dispose`: runs of its entries, vectors of texts if it is an
+//! encoder, and masks of things in images if it finds them.
 
 use crate::fault::throw;
 use crate::gpu::GpuHost;
@@ -280,6 +280,39 @@ impl RlxSession {
         self.state.borrow_mut().sounds.remove(&sound);
     }
 
+    /// Starts to let a segmenter see an image. It has four bytes a pixel: red, green, blue, alpha.
+    pub fn look(&self, width: u32, height: u32, rgba: &[u8]) -> Thrown<()> {
+        thrown(self.state.borrow_mut().look([width, height], rgba))
+    }
+
+    /// The number of the image, when the segmenter has seen it.
+    pub fn seen(&self) -> Promise {
+        self.answer(State::poll_look)
+    }
+
+    /// Starts to find masks in an image that was seen, by its number. `points` has three numbers a point: x, y, and 0
+    /// for one that is beside the thing; `frame` is empty or left, top, right and bottom of a box.
+    #[wasm_bindgen(js_name = findMasks)]
+    pub fn find_masks(&self, seen: u32, points: &[f64], frame: &[f64], all: bool) -> Thrown<()> {
+        thrown(self.state.borrow_mut().find_masks(seen, points, frame, all))
+    }
+
+    /// The scores of the masks, the best first, as JSON.
+    pub fn masks(&self) -> Promise {
+        self.answer(State::poll_masks)
+    }
+
+    /// The pixels of a mask, row by row: 1 where it covers the image, else 0.
+    pub fn mask(&self, i: usize) -> Thrown<Vec<u8>> {
+        thrown(self.state.borrow().mask(i))
+    }
+
+    /// Frees what is kept of an image that was seen. Freeing twice is allowed.
+    #[wasm_bindgen(js_name = freeSeen)]
+    pub fn free_seen(&self, seen: u32) {
+        self.state.borrow_mut().seen.remove(&seen);
+    }
+
     /// Cancels the work in progress: it ends with `cancelled`, once the device has finished what was submitted.
     pub fn cancel(&self) {
         self.state.borrow_mut().cancelled = true;
@@ -303,6 +336,8 @@ impl RlxSession {
         s.inputs.clear();
         s.outputs.clear();
         s.kept = Table::new();
+        s.seen = Table::new();
+        s.masks.clear();
     }
 }
 

@@ -11,6 +11,7 @@ use core::task::{Context, Poll};
 use rlx_core::image::{Image, ImageProcessor};
 use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::embed::Embedding;
+use rlx_core::runtime::segment::{Looking, Mask, Masking, Seen};
 use rlx_core::runtime::session::{
     DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
 };
@@ -55,6 +56,8 @@ pub(crate) enum Work {
     Run(Run, Vec<(u32, DeviceTensor)>),
     Read(Reading),
     Embed(Embedding),
+    Look(Looking),
+    Masks(Masking),
 }
 
 pub(crate) struct State {
@@ -80,6 +83,9 @@ pub(crate) struct State {
     pub kept: Table<u32, DeviceTensor>,
     /// Sounds that are being heard, by number.
     pub sounds: Table<u32, Transcription>,
+    /// Images that a segmenter has seen, by number, and the masks that it found last.
+    pub seen: Table<u32, Seen>,
+    pub masks: Vec<Mask>,
     pub numbers: Ids,
 }
 
@@ -113,6 +119,8 @@ impl State {
             outputs: Vec::new(),
             kept: Table::new(),
             sounds: Table::new(),
+            seen: Table::new(),
+            masks: Vec::new(),
             numbers: Ids::default(),
         })
     }

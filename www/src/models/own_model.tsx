@@ -12,7 +12,7 @@ const MODEL_FILES = '.gguf,.safetensors,.json,.model,.jinja,.txt';
 interface Properties {
   onChoose: (source: Source) => void;
   /** What the model is for. Only a model for the chat is checked for its size, and only that may be dropped on the page. */
-  use?: 'chat' | 'inspect' | 'search' | 'talk';
+  use?: 'chat' | 'inspect' | 'search' | 'talk' | 'cut';
 }
 
 export function OwnModel({ onChoose, use = 'chat' }: Properties) {

@@ -10,6 +10,7 @@ import { IndexingPart } from './indexing_part.js';
 import { ModelPart } from './model_part.js';
 import { choose, chosen, index, kept } from './state.js';
 import { keptBytes } from './store.js';
+import '../styles/needs.css';
 import '../styles/search.css';
 
 export default function SearchView() {

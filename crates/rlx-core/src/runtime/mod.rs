@@ -9,6 +9,8 @@ pub mod embed;
 pub mod generate;
 pub mod memory;
 pub mod model;
+#[cfg(feature = "vision")]
+pub mod segment;
 pub mod selftest;
 pub mod session;
 #[cfg(feature = "audio")]

@@ -6,7 +6,7 @@ use super::{print_json, print_text};
 use crate::image;
 use crate::network::CheckpointFiles;
 use crate::new_file::NewFile;
-use crate::segment::segmenter;
+use crate::segment::{look, masks as masks_of, segmenter};
 use ::image::codecs::png::PngEncoder;
 use ::image::{ExtendedColorType, ImageEncoder};
 use clap::Args;
@@ -133,14 +133,14 @@ pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
     line.clear();
     let mut line = ProgressLine::new("looking");
     line.share(0.0);
-    let seen = segmenter.look(&picture).map_err(|e| match e.at.is_empty() {
+    let seen = look(&mut segmenter, &picture).map_err(|e| match e.at.is_empty() {
         true => e.at(args.image.display().to_string()),
         false => e,
     })?;
     let mut masks = Vec::new();
     for (i, prompt) in prompts.iter().enumerate() {
         line.share((i + 1) as f64 / (prompts.len() + 1) as f64);
-        let of_it = segmenter.masks(&seen, prompt, args.all)?;
+        let of_it = masks_of(&mut segmenter, &seen, prompt, args.all)?;
         let count = of_it.len();
         for (j, mask) in of_it.into_iter().enumerate() {
             let covered = mask.covered()?;

@@ -129,7 +129,7 @@ export async function inspect(options: InspectOptions): Promise<Inspection> {
   const files = sessionFiles(network);
   const language: LoadOptions = { model: '', ...given({ kv, activations, blockLength, conversationBytes }) };
   checkOptions(language);
-  const embed: WasmSessionOptions = { embed: null, features: false, hear: null };
+  const embed: WasmSessionOptions = { embed: null, features: false, hear: null, segment: false };
   const { graph } = files;
   const tell = onPhase ? listening(onPhase) : (_: InspectPhase) => {};
   return lookAtHeaders(options, {

@@ -1,4 +1,4 @@
-/** A network on a device: runs its calls one after another, and frees it. `Session`, `Embedder`, `ImageFeatures` and `Transcriber` share this. */
+/** A network on a device: runs its calls one after another, and frees it. All classes but `Engine` share this. */
 
 import { free, webgpuReported } from './bring.js';
 import type { Running } from './bring.js';
@@ -16,7 +16,7 @@ export class Live {
   #pending: Promise<unknown> = Promise.resolve();
 
   /** `what` is its name in errors. */
-  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model' | 'transcriber') {}
+  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model' | 'transcriber' | 'segmenter') {}
 
   /** Runs `work` when every earlier call has ended. */
   async call<T>(signal: AbortSignal | undefined, work: (wasm: WasmSession) => Promise<T>): Promise<T> {
@@ -78,8 +78,12 @@ export class Live {
 
   /** Frees an output that is kept on the device, when every earlier call has ended. */
   freeKept(kept: number): void {
-    // A disposed session has freed it.
-    void this.call(undefined, async (wasm) => wasm.freeKept(kept)).catch(() => {});
+    this.#later((wasm) => wasm.freeKept(kept));
+  }
+
+  /** Frees what is kept of an image on the device, when every earlier call has ended. */
+  freeSeen(seen: number): void {
+    this.#later((wasm) => wasm.freeSeen(seen));
   }
 
   info(): SessionInfo {
@@ -100,6 +104,11 @@ export class Live {
     this.#queue.close(this.#over);
     const end = () => free(this.running);
     void this.#pending.then(end, end);
+  }
+
+  #later(work: (wasm: WasmSession) => void): void {
+    // A disposed network has freed everything.
+    void this.call(undefined, async (wasm) => work(wasm)).catch(() => {});
   }
 
   #tell(thrown: unknown): RlxError {

@@ -1,4 +1,4 @@
-/** Loads a network to a device, for `Session.load`, `Embedder.load`, `ImageFeatures.load` and `Transcriber.load`. */
+/** Loads a network to a device, for `load` of all classes but `Engine`. */
 
 import { bringTo } from './bring.js';
 import type { Running } from './bring.js';
@@ -15,7 +15,7 @@ export function bringNetwork(options: NetworkOptions, files: NetworkFiles, purpo
   return bringTo(options, {
     module: () => loadGraphs(options.wasm),
     files,
-    options: { embed: null, features: false, hear: null, ...purpose } satisfies WasmSessionOptions,
+    options: { embed: null, features: false, hear: null, segment: false, ...purpose } satisfies WasmSessionOptions,
     load: async (wasm, bringing) => {
       if (files.graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(files.graph));
       const { host, abort } = bringing;

@@ -1,4 +1,4 @@
-/** Checks the options of `Session.load`, `Embedder.load`, `ImageFeatures.load` and `Transcriber.load`, and lists the files to read. */
+/** Checks the options of `load` of all classes but `Engine`, and lists the files to read. */
 
 import type { FileItem } from './options.js';
 import { usage } from './error.js';
@@ -6,6 +6,7 @@ import { textOf } from './folder.js';
 import type { ModelFiles, TextFile } from './folder.js';
 import { isFile, modelItems } from './options.js';
 import type { ImageFeaturesOptions } from './image_types.js';
+import type { SegmenterOptions } from './segment_types.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
 import type { TranscriberOptions } from './sound_types.js';
 
@@ -83,7 +84,7 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
 }
 
 /** The files of a model of images, from checked options. */
-export function imageFiles(options: ImageFeaturesOptions): NetworkFiles {
+export function imageFiles(options: ImageFeaturesOptions | SegmenterOptions): NetworkFiles {
   checkNetworkOptions(options, ['model', 'config', 'preprocessor']);
   const { model, config, preprocessor } = options;
   const given: TextFile[] = [];

@@ -13,6 +13,8 @@ export interface WasmSessionOptions {
   features: boolean;
   /** The options of a transcriber; null for others. */
   hear: { pieceSeconds: number | null } | null;
+  /** Whether masks of things in images are found. */
+  segment: boolean;
 }
 
 /** An output of a run. `kept` is the number of an output that is kept on the device. */
@@ -112,6 +114,21 @@ export interface WasmSession extends WasmLoading {
   heard(sound: number): Promise<string>;
   /** Frees a sound. */
   freeSound(sound: number): void;
+  /** For a segmenter: starts to let it see an image; four bytes a pixel: red, green, blue, alpha. One call at a time. */
+  look(width: number, height: number, rgba: Uint8Array): void;
+  /** The image's number, as JSON, when it was seen. */
+  seen(): Promise<string>;
+  /**
+   * Starts to find masks in an image. `points` has x, y and a label for each point; `frame` is left, top, right and
+   * bottom of a box, or empty. Throws if they are wrong. One call at a time.
+   */
+  findMasks(seen: number, points: Float64Array, frame: Float64Array, all: boolean): void;
+  /** The masks' scores, the best first, as JSON. */
+  masks(): Promise<string>;
+  /** A mask's pixels, 0 or 1, until the next `findMasks`. */
+  mask(i: number): Uint8Array;
+  /** Frees what is kept of an image. */
+  freeSeen(seen: number): void;
 }
 
 /** The wasm module's part of `SessionInfo`. */
@@ -160,6 +177,12 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     endSound: (sound) => call((s) => s.endSound(sound)),
     heard: (sound) => wait((s) => s.heard(sound)),
     freeSound: (sound) => call((s) => s.freeSound(sound)),
+    look: (width, height, rgba) => call((s) => s.look(width, height, rgba)),
+    seen: () => wait((s) => s.seen()),
+    findMasks: (seen, points, frame, all) => call((s) => s.findMasks(seen, points, frame, all)),
+    masks: () => wait((s) => s.masks()),
+    mask: (i) => call((s) => s.mask(i)),
+    freeSeen: (seen) => call((s) => s.freeSeen(seen)),
     info: () => call((s) => s.info()),
     ...ends,
   };

@@ -466,6 +466,31 @@ export class FakeSession implements WasmSession {
   get kept() {
     return this.#sounds.size;
   }
+  #seen = 0;
+  /** What `findMasks` was given. */
+  prompts: [seen: number, points: number[], frame: number[], all: boolean][] = [];
+  look(width: number, height: number, rgba: Uint8Array) {
+    this.start(`look ${width}x${height}: ${rgba.join()}`);
+  }
+  async seen() {
+    await this.outputs();
+    this.#seen += 1;
+    return String(this.#seen);
+  }
+  findMasks(seen: number, points: Float64Array, frame: Float64Array, all: boolean) {
+    this.start(`masks of ${seen}`);
+    this.prompts.push([seen, [...points], [...frame], all]);
+  }
+  async masks() {
+    await this.outputs();
+    return '[0.75,0.5]';
+  }
+  mask(i: number) {
+    return Uint8Array.of(i, 1);
+  }
+  freeSeen(seen: number) {
+    this.log.push(`free seen ${seen}`);
+  }
 
   cancel() {
     this.log.push('cancel');

@@ -278,6 +278,11 @@ impl Opening {
         }))
     }
 
+    /// The inputs of an entry, in the order its author gave; `None` for a name that no entry has.
+    pub fn inputs(&self, entry: &str) -> Option<&[Signature]> {
+        self.templates.iter().find(|t| t.name == entry).map(|t| t.inputs.as_slice())
+    }
+
     /// The loader of the weights: the host puts every range of the plan.
     pub fn loader(&mut self) -> &mut Loader {
         &mut self.loader

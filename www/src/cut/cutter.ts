@@ -1,0 +1,28 @@
+/** A model that finds things in photos, in a thread of its own. */
+
+import type { DeviceChoice, MaskPrompt } from 'rlx-wasm';
+import type { Source } from '../state/engine.js';
+import { ModelThread } from '../state/thread.js';
+import type { Listening } from '../state/thread.js';
+import type { Where } from '../state/thread_types.js';
+import type { CutAsk, Found, Looked } from './protocol.js';
+
+export class Cutter extends ModelThread<CutAsk> {
+  constructor() {
+    super(new Worker(new URL('./cutter_worker.ts', import.meta.url), { type: 'module' }));
+  }
+
+  load(source: Source, device: DeviceChoice, listening: Listening): Promise<Where> {
+    return this.loaded<Where>(source, device, listening);
+  }
+
+  /** Looks at a photo in place of the one before. The bitmap is given away. */
+  look(photo: ImageBitmap): Promise<Looked> {
+    return this.ask<Looked>({ look: photo }, [photo]);
+  }
+
+  /** Finds what a prompt shows in the photo that was looked at last. */
+  find(prompt: MaskPrompt): Promise<Found> {
+    return this.ask<Found>({ prompt });
+  }
+}
