@@ -11,6 +11,8 @@ pub mod memory;
 pub mod model;
 pub mod selftest;
 pub mod session;
+#[cfg(feature = "vision")]
+pub mod track;
 #[cfg(feature = "audio")]
 pub mod transcribe;
 pub mod trial;
