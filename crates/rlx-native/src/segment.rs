@@ -37,10 +37,10 @@ pub struct Seen {
 /// Pixels that a model takes for a thing.
 pub struct Mask {
     /// What it was taken of.
-    fit: SquareFit,
+    pub(crate) fit: SquareFit,
     /// `edge * edge` logits of the whole square.
-    logits: Vec<f32>,
-    edge: u32,
+    pub(crate) logits: Vec<f32>,
+    pub(crate) edge: u32,
     /// How much of the mask and the thing the model expects to be the same, from 0 to 1 or a little beyond.
     pub score: f32,
 }
@@ -55,6 +55,17 @@ pub fn segmenter(
     device: Arc<dyn Device>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Segmenter> {
+    let (session, processor, family) = open(files, row, device, progress)?;
+    Ok(Segmenter { session, processor, closed: family != "sam" })
+}
+
+/// The session of a segmenting model, what its maker did to images, and its family.
+pub(crate) fn open(
+    files: &CheckpointFiles,
+    row: &DeviceRow,
+    device: Arc<dyn Device>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Session, SamProcessor, &'static str)> {
     let facts = models::open(&files.checkpoint())?.facts();
     let folder = match files {
         CheckpointFiles::Folder(folder) if facts.task == Task::Segment => folder,
@@ -73,7 +84,7 @@ pub fn segmenter(
         return Err(Error::internal("a segmenting model has no size of its images"));
     };
     let processor = processor(folder, facts.family, edge)?;
-    Ok(Segmenter { session, processor, closed: facts.family != "sam" })
+    Ok((session, processor, facts.family))
 }
 
 /// What the folder says of images; what its family's models use where it says nothing.
