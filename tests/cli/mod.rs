@@ -20,6 +20,7 @@ mod segment;
 mod smollm2;
 mod templates;
 mod tokenize;
+mod track;
 mod transcribe;
 mod usage;
 

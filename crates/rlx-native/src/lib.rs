@@ -53,4 +53,5 @@ pub mod segment;
 pub mod sound;
 pub mod tokens;
 pub mod tools;
+pub mod track;
 pub mod transcribe;

@@ -3,10 +3,11 @@
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::network::{CheckpointFiles, Network};
-use rlx_core::image::Image;
+use rlx_core::image::{Image, SamProcessor};
 use rlx_core::models::{IMAGE_EMBED, SamPrompt, Task};
 use rlx_core::runtime::device::Device;
 pub use rlx_core::runtime::segment::{Mask, Seen, Segmenter};
+use rlx_core::runtime::session::Session;
 use rlx_core::runtime::session::network::check_task;
 use rlx_core::target::CompileOptions;
 use rlx_core::{Error, Result};
@@ -24,6 +25,17 @@ pub fn segmenter(
     device: Arc<dyn Device>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Segmenter> {
+    let (session, processor, family) = open(files, row, device, progress)?;
+    Segmenter::new(session, processor, family)
+}
+
+/// The session of a segmenting model, what its maker did to images, and its family.
+pub(crate) fn open(
+    files: &CheckpointFiles,
+    row: &DeviceRow,
+    device: Arc<dyn Device>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Session, SamProcessor, &'static str)> {
     let (network, facts) = Network::of(files.checkpoint(), files.maps(), None)?;
     check_task(&facts, Task::Segment)?;
     let CheckpointFiles::Folder(folder) = files else {
@@ -33,7 +45,7 @@ pub fn segmenter(
     let session = network.open(row, device, &CompileOptions::default(), progress)?;
     let file = text.as_deref().map(|text| (PROCESSOR, text.as_bytes()));
     let processor = Segmenter::processor(session.inputs(IMAGE_EMBED)?, facts.family, file);
-    Segmenter::new(session, processor.map_err(|e| folder.located(e))?, facts.family)
+    Ok((session, processor.map_err(|e| folder.located(e))?, facts.family))
 }
 
 /// Lets the model see a picture.

@@ -124,7 +124,10 @@ pub use sam::{
     label as point_label,
 };
 #[cfg(feature = "vision")]
-pub use sam2::{HieraBlock, Sam2Config};
+pub use sam2::{
+    CONDITION, HieraBlock, MemoryAttention, MemoryEncoder, REMEMBER, Sam2Config, Sam2Video,
+    Several, TRACK,
+};
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;

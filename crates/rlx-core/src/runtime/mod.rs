@@ -13,6 +13,8 @@ pub mod model;
 pub mod segment;
 pub mod selftest;
 pub mod session;
+#[cfg(feature = "vision")]
+pub mod track;
 #[cfg(feature = "audio")]
 pub mod transcribe;
 pub mod trial;

@@ -192,17 +192,18 @@ impl Masking {
         if !self.all {
             found.truncate(1);
         }
-        let mask = |(logits, score): (&[f32], f32)| Mask {
-            fit: self.fit,
-            logits: logits.to_vec(),
-            edge,
-            score,
-        };
+        let mask =
+            |(logits, score): (&[f32], f32)| Mask::new(self.fit, logits.to_vec(), edge, score);
         Ok(found.into_iter().map(mask).collect())
     }
 }
 
 impl Mask {
+    /// A mask of an image that was fitted so: `edge * edge` logits of the whole square, and a score.
+    pub fn new(fit: SquareFit, logits: Vec<f32>, edge: u32, score: f32) -> Self {
+        Mask { fit, logits, edge, score }
+    }
+
     /// Which pixels of the picture are covered, row by row.
     ///
     /// # Errors

@@ -238,6 +238,11 @@ impl Folder {
         self.ints(name).into_iter().map(|n| u32::try_from(n).unwrap()).collect()
     }
 
+    /// A recorded tensor's bytes.
+    pub fn bytes(&self, name: &str) -> &[u8] {
+        self.io(name).0
+    }
+
     pub fn ints(&self, name: &str) -> Vec<i64> {
         self.io(name).0.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
     }

@@ -15,6 +15,7 @@ mod prompts;
 mod sam;
 #[cfg(feature = "vision")]
 mod sam2;
+mod sam2_video;
 #[cfg(feature = "vision")]
 mod segment;
 #[cfg(feature = "audio")]

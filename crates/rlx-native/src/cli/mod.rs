@@ -24,6 +24,7 @@ mod shards;
 mod synth;
 mod template;
 mod tokenize;
+mod track;
 mod transcribe;
 mod verify;
 
@@ -58,6 +59,8 @@ enum Command {
     Transcribe(transcribe::TranscribeArgs),
     /// Find the pixels of a thing in an image.
     Segment(segment::SegmentArgs),
+    /// Follow things through the pictures of a film.
+    Track(track::TrackArgs),
     /// Make a picture of a prompt.
     Imagine(imagine::ImagineArgs),
     /// Turn text on stdin into token ids, or ids into text.
@@ -119,6 +122,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Resul
         Command::Features(args) => features::features(&args),
         Command::Transcribe(args) => transcribe::transcribe(&args),
         Command::Segment(args) => segment::segment(&args),
+        Command::Track(args) => track::track(&args),
         Command::Imagine(args) => imagine::imagine(&args),
         Command::Tokenize(args) => tokenize::tokenize(&args),
         Command::Template(args) => template::template(&args),

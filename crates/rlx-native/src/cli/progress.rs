@@ -48,14 +48,19 @@ impl ProgressLine {
         }
     }
 
+    /// Takes the line away until it is next written, for something else to be printed.
+    pub fn hide(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+
     /// Erases the line.
     pub fn clear(self) {}
 }
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        if self.shown {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
-        }
+        self.hide();
     }
 }

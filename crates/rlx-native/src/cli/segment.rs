@@ -59,19 +59,19 @@ struct Segmented<'a> {
 
 /// A mask that was found.
 #[derive(Serialize)]
-struct Found {
+pub(super) struct Found {
     /// Which box it is of, from 1; 1 where there are points alone.
-    thing: usize,
-    score: f32,
+    pub thing: usize,
+    pub score: f32,
     /// How many pixels are covered.
-    pixels: usize,
+    pub pixels: usize,
     /// Left, top, right and bottom of what is covered, if anything is.
     #[serde(rename = "box")]
-    frame: Option<[usize; 4]>,
+    pub frame: Option<[usize; 4]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
+    pub file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    runs: Option<Vec<usize>>,
+    pub runs: Option<Vec<usize>>,
 }
 
 /// Reads numbers between commas.
@@ -84,7 +84,7 @@ fn numbers(text: &str) -> std::result::Result<Vec<f64>, String> {
 }
 
 /// Reads `--point`.
-fn point(text: &str) -> std::result::Result<([f64; 2], bool), String> {
+pub(super) fn point(text: &str) -> std::result::Result<([f64; 2], bool), String> {
     match numbers(text)?.as_slice() {
         &[x, y] => Ok(([x, y], true)),
         &[x, y, label] if label == 0.0 || label == 1.0 => Ok(([x, y], label == 1.0)),
@@ -94,31 +94,31 @@ fn point(text: &str) -> std::result::Result<([f64; 2], bool), String> {
 }
 
 /// Reads `--box`.
-fn frame(text: &str) -> std::result::Result<[f64; 4], String> {
+pub(super) fn frame(text: &str) -> std::result::Result<[f64; 4], String> {
     let four = <[f64; 4]>::try_from(numbers(text)?);
     four.map_err(|_| "expected left,top,right,bottom".into())
 }
 
 /// What is asked for: each box is a thing, and points are of the thing that a single box is around.
-fn prompts(args: &SegmentArgs) -> Result<Vec<SamPrompt>> {
-    if args.points.is_empty() && args.boxes.is_empty() {
+pub(super) fn prompts(points: &[([f64; 2], bool)], boxes: &[[f64; 4]]) -> Result<Vec<SamPrompt>> {
+    if points.is_empty() && boxes.is_empty() {
         let what = "nothing is shown of what to find";
         return Err(Error::usage(what)
             .hint("give --point x,y of the thing, or --box left,top,right,bottom around it"));
     }
-    if !args.points.is_empty() && args.boxes.len() > 1 {
+    if !points.is_empty() && boxes.len() > 1 {
         let what = "points with several boxes: it is not said which box they belong to";
         return Err(Error::usage(what).hint("give one box with the points, or boxes alone"));
     }
-    if args.boxes.is_empty() {
-        return Ok(vec![SamPrompt { points: args.points.clone(), frame: None }]);
+    if boxes.is_empty() {
+        return Ok(vec![SamPrompt { points: points.to_vec(), frame: None }]);
     }
-    let of = |&frame| SamPrompt { points: args.points.clone(), frame: Some(frame) };
-    Ok(args.boxes.iter().map(of).collect())
+    let of = |&frame| SamPrompt { points: points.to_vec(), frame: Some(frame) };
+    Ok(boxes.iter().map(of).collect())
 }
 
 pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
-    let prompts = prompts(args)?;
+    let prompts = prompts(&args.points, &args.boxes)?;
     let row = args.device.row()?;
     let picture = image::read(&args.image)?;
     let size = [picture.width(), picture.height()];
@@ -184,7 +184,7 @@ pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
 }
 
 /// How many pixels are covered, and where.
-fn found(covered: &[bool], width: usize) -> Found {
+pub(super) fn found(covered: &[bool], width: usize) -> Found {
     let (mut pixels, mut frame) = (0, None);
     for (i, _) in covered.iter().enumerate().filter(|c| *c.1) {
         pixels += 1;
@@ -196,7 +196,7 @@ fn found(covered: &[bool], width: usize) -> Found {
 }
 
 /// Lengths of the runs of pixels that are not covered and covered in turn.
-fn runs(covered: &[bool]) -> Vec<usize> {
+pub(super) fn runs(covered: &[bool]) -> Vec<usize> {
     let mut out = Vec::from([0]);
     let mut on = false;
     for &pixel in covered {
@@ -225,7 +225,7 @@ fn numbered(path: &Path, numbers: [(usize, usize); 2]) -> PathBuf {
 }
 
 /// The mask as a PNG file: white where it covers, black elsewhere.
-fn png(covered: &[bool], [width, height]: [u32; 2]) -> Result<Vec<u8>> {
+pub(super) fn png(covered: &[bool], [width, height]: [u32; 2]) -> Result<Vec<u8>> {
     let grey: Vec<u8> = covered.iter().map(|&c| if c { 255 } else { 0 }).collect();
     let mut out = Vec::new();
     let written =

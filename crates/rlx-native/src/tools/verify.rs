@@ -8,7 +8,8 @@
 //! ([`cache_tolerance`]). What lies between layers is compared if asked: `verify/layers.rs`.
 //!
 //! Records of networks that generate no text are in `verify/encoder.rs` (vectors of texts), `verify/features.rs` (of
-//! images), `verify/sound.rs` (transcripts), `verify/segment.rs` (masks) and `verify/imagine.rs` (images).
+//! images), `verify/sound.rs` (transcripts), `verify/segment.rs` (masks), `verify/track.rs` (of films)
+//! and `verify/imagine.rs` (images).
 //!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
@@ -21,6 +22,7 @@ mod layers;
 mod lengths;
 mod segment;
 mod sound;
+mod track;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
@@ -364,6 +366,9 @@ pub fn verify_model(
         Task::Generate => {
             let tolerance = tolerance.max(cache_tolerance(kv));
             generated(&folder, &record, row, device, (tolerance, kv), layers)?
+        }
+        Task::Segment if track::has(&record) => {
+            track::outputs(&folder, &record, row, &device, tolerance)?
         }
         Task::Segment => segment::outputs(&folder, &record, row, &device, tolerance, layers)?,
         Task::Transcribe => sound::outputs(&folder, &record, row, &device, tolerance, layers)?,

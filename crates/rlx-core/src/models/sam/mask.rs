@@ -11,6 +11,7 @@ use crate::ops::{
 };
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -81,13 +82,13 @@ pub struct MaskDecoder {
 }
 
 /// The axes that everything here has in front.
-struct Sizes {
-    batch: Dim,
-    prompts: Dim,
+pub(super) struct Sizes {
+    pub batch: Dim,
+    pub prompts: Dim,
     /// BATCH PROMPTS
-    items: Dim,
+    pub items: Dim,
     /// G G
-    places: u64,
+    pub places: u64,
 }
 
 impl MaskNetwork {
@@ -107,15 +108,37 @@ impl MaskNetwork {
         let (batch, prompts) = (Dim::symbol(BATCH), Dim::symbol(PROMPTS));
         let items = batch.mul(&prompts)?;
         let sizes = Sizes { batch, prompts, items, places: self.grid * self.grid };
+        let [queries, keys] = self.decoded_rows(&mut b, &sizes, from_mask)?;
+        let all = self.all(&mut b, &sizes, queries, keys)?;
+        if self.second.is_some() {
+            let x = self.object(&mut b, &sizes, queries)?;
+            b.m.output("object_score_logits", x);
+        }
+        for (x, several) in all.into_iter().zip(["pred_masks", "iou_scores"]) {
+            let rest =
+                b.slice(x, 2, 1, self.decoder.masks.into(), &format!("mask_decoder.{several}"));
+            b.m.output(several, rest);
+        }
+        let [mask, score] = self.single(&mut b, &sizes, all)?;
+        b.m.output("single_mask", mask);
+        b.m.output("single_score", score);
+        Ok(b.m)
+    }
+
+    /// What tokens and the image's places become of each other, after an input of the image and of what is shown.
+    pub(super) fn decoded_rows(
+        &self,
+        b: &mut Make<'_, '_>,
+        sizes: &Sizes,
+        from_mask: bool,
+    ) -> Result<[Tensor; 2]> {
         let (c, g) = (Dim::from(self.width), Dim::from(self.grid));
         let dims = vec![sizes.batch.clone(), c, g.clone(), g];
         let image = b.m.input("image_embeddings", Type::tensor(DType::F32, Shape(dims)));
-        let sparse = self.points(&mut b, &sizes)?;
-        let dense = self.dense(&mut b, &sizes, from_mask)?;
+        let sparse = self.points(b, sizes)?;
+        let dense = self.dense(b, sizes, from_mask)?;
         let image = b.add(image, dense, "mask_decoder.image");
-        let [queries, keys] = self.two_way(&mut b, &sizes, sparse, image)?;
-        self.outputs(&mut b, &sizes, queries, keys)?;
-        Ok(b.m)
+        self.two_way(b, sizes, sparse, image)
     }
 
     /// Sines and cosines of `at [.., 2]`, x and y of 0 to 1: random Fourier features (arXiv:2006.10739).
@@ -292,7 +315,7 @@ impl MaskNetwork {
     }
 
     /// Where the token of the scores stands: behind the one that says whether the thing is there, if there is one.
-    fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         u64::from(self.second.is_some())
     }
 
@@ -307,14 +330,15 @@ impl MaskNetwork {
     }
 
     /// Masks of what the tokens became: each is a product of the image's places, four times as fine, with numbers
-    /// that a small network makes of its token (a hypernetwork).
-    fn outputs(
+    /// that a small network makes of its token (a hypernetwork). The first is the answer to what means one thing.
+    /// Answers with `[BATCH, PROMPTS, M + 1, 4 G, 4 G]` and the scores of all `[BATCH, PROMPTS, M + 1]`.
+    pub(super) fn all(
         &self,
         b: &mut Make<'_, '_>,
         sizes: &Sizes,
         queries: Tensor,
         keys: Tensor,
-    ) -> Result<()> {
+    ) -> Result<[Tensor; 2]> {
         let (c, g, masks) = (self.width, self.grid, self.decoder.masks + 1);
         let of = |part: &str| format!("mask_decoder.{part}");
         let x = b.transpose(keys, &[0, 2, 1], &of("channels"));
@@ -352,24 +376,76 @@ impl MaskNetwork {
         let mut scores = layers(b, token, &name, widths, self.decoder.score_layers)?;
         if self.second.is_some() {
             scores = b.map(Unary::Sigmoid, scores, &of("scores"));
-            let token = b.slice(queries, 1, 0, Dim::from(1u64), &of("object_token"));
-            let x = layers(b, token, &of("pred_obj_score_head"), [c, c, 1], 3)?;
-            let x = b.reshape(x, &[batch.clone(), prompts.clone(), 1u64.into()], &of("object"));
-            b.m.output("object_score_logits", x);
         }
         let scores = b.reshape(scores, &[batch, prompts, masks.into()], &of("all_scores"));
-        // The first is the answer to what means one thing.
-        let mut single = [(y, "pred_masks"), (scores, "iou_scores")].map(|(x, several)| {
-            let rest = b.slice(x, 2, 1, (masks - 1).into(), &of(several));
-            b.m.output(several, rest);
-            b.slice(x, 2, 0, Dim::from(1u64), &of(&format!("{several}_first")))
-        });
-        if let Some(Second { stable: Some(stable), .. }) = self.second {
-            single = self.stable(b, sizes, [y, scores], single, stable)?;
+        Ok([y, scores])
+    }
+
+    /// How sure it is that the thing is there, `[BATCH, PROMPTS, 1]`: above 0 where it is.
+    pub(super) fn object(
+        &self,
+        b: &mut Make<'_, '_>,
+        sizes: &Sizes,
+        queries: Tensor,
+    ) -> Result<Tensor> {
+        let (c, of) = (self.width, |part: &str| format!("mask_decoder.{part}"));
+        let token = b.slice(queries, 1, 0, Dim::from(1u64), &of("object_token"));
+        let x = layers(b, token, &of("pred_obj_score_head"), [c, c, 1], 3)?;
+        let dims = [sizes.batch.clone(), sizes.prompts.clone(), 1u64.into()];
+        Ok(b.reshape(x, &dims, &of("object")))
+    }
+
+    /// The mask and score that answer a prompt which means one thing.
+    pub(super) fn single(
+        &self,
+        b: &mut Make<'_, '_>,
+        sizes: &Sizes,
+        all: [Tensor; 2],
+    ) -> Result<[Tensor; 2]> {
+        let mut first = |x, several| {
+            b.slice(x, 2, 0, Dim::from(1u64), &format!("mask_decoder.{several}_first"))
+        };
+        let single = [first(all[0], "pred_masks"), first(all[1], "iou_scores")];
+        match self.second {
+            Some(Second { stable: Some(stable), .. }) => self.stable(b, sizes, all, single, stable),
+            _ => Ok(single),
         }
-        b.m.output("single_mask", single[0]);
-        b.m.output("single_score", single[1]);
-        Ok(())
+    }
+
+    /// The best of the masks but the first, which is the earliest of the highest score: its mask, its score and, of
+    /// `tokens [N, tokens, C]` if they are given, its token.
+    pub(super) fn best(
+        &self,
+        b: &mut Make<'_, '_>,
+        sizes: &Sizes,
+        [masks, scores]: [Tensor; 2],
+        tokens: Option<Tensor>,
+    ) -> [Tensor; 3] {
+        let of = |part: String| format!("mask_decoder.best.{part}");
+        let (batch, prompts, one) = (sizes.batch.clone(), sizes.prompts.clone(), Dim::from(1u64));
+        let deep = [batch, prompts, one.clone(), one.clone(), one.clone()];
+        let wide = [sizes.items.clone(), one.clone(), one.clone()];
+        let of_mask = |b: &mut Make<'_, '_>, i: u64| {
+            let mask = b.slice(masks, 2, i, one.clone(), &of(format!("mask{i}")));
+            let score = b.slice(scores, 2, i, one.clone(), &of(format!("score{i}")));
+            let at = self.first() + 1 + i;
+            let token = tokens.map(|x| b.slice(x, 1, at, one.clone(), &of(format!("token{i}"))));
+            (mask, score, token)
+        };
+        let (mut mask, mut score, mut token) = of_mask(b, 1);
+        for i in 2..=self.decoder.masks {
+            let (other, most, its) = of_mask(b, i);
+            let is = Compare { f: Comparison::Gt };
+            let is = b.m.op(is, &[most, score], &of(format!("better{i}")));
+            score = b.m.op(Select, &[is, most, score], &of(format!("most{i}")));
+            let deep = b.reshape(is, &deep, &of(format!("better_deep{i}")));
+            mask = b.m.op(Select, &[deep, other, mask], &of(format!("best{i}")));
+            if let (Some(x), Some(its)) = (token, its) {
+                let is = b.reshape(is, &wide, &of(format!("better_wide{i}")));
+                token = Some(b.m.op(Select, &[is, its, x], &of(format!("best_token{i}"))));
+            }
+        }
+        [mask, score, token.unwrap_or(score)]
     }
 
     /// `x [N, channels, edge, edge]` and the same features of the image of each prompt.
@@ -406,26 +482,10 @@ impl MaskNetwork {
     ) -> Result<[Tensor; 2]> {
         let of = |part: &str| format!("mask_decoder.stable.{part}");
         let (batch, prompts, one) = (sizes.batch.clone(), sizes.prompts.clone(), Dim::from(1u64));
-        let flat = [batch.clone(), prompts.clone(), one.clone()];
-        let deep = [batch, prompts, one.clone(), one.clone(), one.clone()];
+        let flat = [batch, prompts, one];
         let holds =
             |b: &mut Make<'_, '_>, f, x, y, name: &str| b.m.op(Compare { f }, &[x, y], &of(name));
-        // The best of the others: the earliest of the highest score.
-        let mut best = None;
-        for i in 1..=self.decoder.masks {
-            let mask = b.slice(masks, 2, i, one.clone(), &of(&format!("mask{i}")));
-            let score = b.slice(scores, 2, i, one.clone(), &of(&format!("score{i}")));
-            best = Some(match best {
-                None => (mask, score),
-                Some((best, most)) => {
-                    let is = holds(b, Comparison::Gt, score, most, &format!("better{i}"));
-                    let most = b.m.op(Select, &[is, score, most], &of(&format!("most{i}")));
-                    let is = b.reshape(is, &deep, &of(&format!("better_deep{i}")));
-                    (b.m.op(Select, &[is, mask, best], &of(&format!("best{i}"))), most)
-                }
-            });
-        }
-        let Some((best, most)) = best else { return Ok([mask, score]) };
+        let [best, most, _] = self.best(b, sizes, [masks, scores], None);
         let above = |b: &mut Make<'_, '_>, x: f32, name: &str| -> Result<Tensor> {
             let edge = b.number(DType::F32, x.into(), &of(&format!("{name}_edge")))?;
             let is = holds(b, Comparison::Gt, mask, edge, &format!("{name}_is"));
@@ -458,7 +518,7 @@ fn twice(b: &mut Make<'_, '_>, x: Tensor, name: &str, [out, input]: [u64; 2]) ->
 }
 
 /// `count` linear layers, 2 at least, with `relu` between them; widths are in, between, out.
-fn layers(
+pub(super) fn layers(
     b: &mut Make<'_, '_>,
     x: Tensor,
     name: &str,

@@ -22,6 +22,7 @@ mod make;
 mod mask;
 mod parse;
 mod prompt;
+mod track;
 
 pub use mask::{MaskDecoder, MaskNetwork, Second};
 pub use prompt::SamPrompt;

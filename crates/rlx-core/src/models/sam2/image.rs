@@ -201,6 +201,9 @@ impl Sam2Config {
                 0 => self.finer(b, x, "conv_s0", c / 8, FINE)?,
                 1 => self.finer(b, x, "conv_s1", c / 4, MIDDLE)?,
                 2 => {
+                    if self.video.is_some() {
+                        b.m.output("image_features", x);
+                    }
                     let none = b.tensor("no_memory_embedding", &[1, 1, c])?;
                     let none = b.reshape(none, &[1, c, 1, 1].map(Dim::from), "no_memory");
                     let x = b.add(x, none, "image_embeddings");

@@ -1,5 +1,6 @@
-//! SAM 2 for images (Ravi et al. 2024, arXiv:2408.00714): an image is encoded once by Hiera (arXiv:2306.00989), then any
-//! number of points, boxes and masks ask for what they show. Following things through a film is not in it.
+//! SAM 2 (Ravi et al. 2024, arXiv:2408.00714): an image is encoded once by Hiera (arXiv:2306.00989), then any number of
+//! points, boxes and masks ask for what they show. Models that say `sam2_video` also follow things through a film,
+//! frame by frame.
 //!
 //! G places along an edge of the grid that prompts look at, a sixteenth of the image as published   C its width
 //!
@@ -11,8 +12,29 @@
 //!   prompts with a box too. Scores are from 0 to 1, and a third output, `object_score_logits [BATCH, PROMPTS, 1]`,
 //!   is above 0 where the thing is there at all. `single_mask` is one of `pred_masks` where the mask for prompts
 //!   that mean one thing is not stable and the configuration says so.
+//!
+//! Of models that follow things `image_embed` has one more output, `image_features [BATCH, C, G, G]`: features to which
+//! nothing is added that says "without memory". Three more networks are for one image and one thing, whose memories
+//! are K grids of numbers M wide, and P pointers. They stay on the device; `runtime/track.rs` says what is in which.
+//!
+//! - `condition` (`memory.rs`): `image_features`, `memories [K, G G, M]`, `memory_times [K]` (u32: rows of the table
+//!   of times, which is one less than frames ago, or the last for the frame where the thing was shown),
+//!   `memories_seen [K]` (1 where there is one, else 0), `pointers [P, C]`, `pointers_seen [P]`, `pointer_times [P]`
+//!   (frames ago, as parts of the longest; only if the configuration has them) to `image_embeddings [1, C, G, G]`.
+//! - `track` (`sam/track.rs`): inputs of `mask` and `several [1]` (i32: 1 to take the best of several masks) to
+//!   `mask [1, 1, 4 G, 4 G]`, `score [1, 1]`, `object_score_logits [1, 1]` and `pointer [1, C]`. The mask is -1024 all
+//!   over where the thing is not there.
+//! - `remember` (`memory.rs`): `image_features`, these `mask`, `object_score_logits` and `pointer`, `shown [1]` (i32: 1
+//!   on the frame where the thing is shown), `memories`, `memory_slot [1]` (i32: which is replaced; -1 for none),
+//!   `pointers`, `pointer_slot [1]` to `new_memories [K, G G, M]` and `new_pointers [P, C]`.
+//!
+//! The makers round memories to bfloat16; here they stay f32.
 
 mod image;
+mod memory;
+mod video;
+
+pub use video::{MemoryAttention, MemoryEncoder, Sam2Video, Several};
 
 use super::checkpoint::Checkpoint;
 use super::family::Family;
@@ -37,9 +59,19 @@ pub(super) const FAMILY: Family = Family {
     name: "sam2",
     presets: Presets::of(Preset::SamEncoder),
     gguf: &[],
-    transformers: &["sam2"],
+    transformers: &["sam2", VIDEO],
     open: |checkpoint| Ok(Box::new(Sam2Config::open(checkpoint)?)),
 };
+
+/// What configurations of models call themselves that also follow things through films.
+const VIDEO: &str = "sam2_video";
+
+/// The entry that makes an image's features know of a thing.
+pub const CONDITION: &str = "condition";
+/// The entry that makes the one mask of a thing on a frame.
+pub const TRACK: &str = "track";
+/// The entry that remembers a thing.
+pub const REMEMBER: &str = "remember";
 
 /// Stages of the encoder, each half as fine as the one before. The features of the first three are used.
 const STAGES: usize = 4;
@@ -67,6 +99,8 @@ pub struct Sam2Config {
     pub top_down: [bool; STAGES],
     /// All that follows.
     pub masks: MaskNetwork,
+    /// The memory of a model that follows things through films.
+    pub video: Option<Sam2Video>,
 }
 
 /// A block of Hiera.
@@ -131,6 +165,11 @@ impl Sam2Config {
         prompts.inert(&["scale"]);
         config.masks.prompts(&prompts)?;
         config.decoded(&part(&keys, "mask_decoder_config")?)?;
+        if keys.opt_str("model_type")? == Some(VIDEO) {
+            let masks = &config.masks;
+            let video = Sam2Video::open(&keys, masks.width, [masks.image, masks.grid])?;
+            config.video = Some(video);
+        }
         keys.finish()?;
         Ok(config)
     }
@@ -226,6 +265,7 @@ impl Sam2Config {
             act: transformers::activation(keys, "hidden_act", Unary::GeluErf)?,
             top_down: [false; STAGES],
             masks: MaskNetwork::blank(image, first / 4, 1, eps),
+            video: None,
         })
     }
 
@@ -300,11 +340,21 @@ impl Model for Sam2Config {
     }
 
     fn networks(&self, tensors: &Tensors<'_>, _: u64) -> Result<Vec<(&'static str, Module)>> {
-        Ok(Vec::from([
+        let mut all = Vec::from([
             (IMAGE_EMBED, self.image_embed(tensors)?),
             (MASK, self.masks.module(tensors, false)?),
             (MASK_FROM_MASK, self.masks.module(tensors, true)?),
-        ]))
+        ]);
+        if let Some(video) = &self.video {
+            // The makers' program reads the first nowhere; the others make a thing of a mask that somebody drew.
+            tensors.inert(|name| {
+                name == "no_memory_positional_encoding" || name.starts_with("mask_downsample.")
+            });
+            all.push((CONDITION, self.condition(tensors, video)?));
+            all.push((TRACK, self.masks.track(tensors, TRACK)?));
+            all.push((REMEMBER, self.remember(tensors, video)?));
+        }
+        Ok(all)
     }
 
     /// The blocks are of different widths: none can be left out.
