@@ -15,6 +15,8 @@ mod prompts;
 mod sam;
 #[cfg(feature = "vision")]
 mod sam2;
+#[cfg(feature = "vision")]
+mod sam3;
 #[cfg(feature = "audio")]
 mod sounds;
 mod strict;
