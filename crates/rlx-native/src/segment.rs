@@ -14,7 +14,8 @@ use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
 
-const PROCESSOR: &str = "preprocessor_config.json";
+/// Where a folder says what was done to images: the first that there is.
+const PROCESSORS: [&str; 2] = ["preprocessor_config.json", "processor_config.json"];
 const PIXELS: &str = "pixel_values";
 const POINTS: &str = "input_points";
 const LABELS: &str = "input_labels";
@@ -77,14 +78,14 @@ pub fn segmenter(
 }
 
 /// What the folder says of images; what its family's models use where it says nothing.
-fn processor(folder: &Folder, family: &str, edge: u32) -> Result<SamProcessor> {
-    match folder.text(PROCESSOR)? {
-        Some(text) => {
-            let read = SamProcessor::read(text.as_bytes(), PROCESSOR, family, edge);
-            read.map_err(|e| folder.located(e))
+pub(crate) fn processor(folder: &Folder, family: &str, edge: u32) -> Result<SamProcessor> {
+    for name in PROCESSORS {
+        if let Some(text) = folder.text(name)? {
+            let read = SamProcessor::read(text.as_bytes(), name, family, edge);
+            return read.map_err(|e| folder.located(e));
         }
-        None => Ok(SamProcessor::of_family(family, edge)),
     }
+    Ok(SamProcessor::of_family(family, edge))
 }
 
 impl Segmenter {

@@ -64,7 +64,8 @@ pub(super) fn outputs(
             } else if name.starts_with(OF_BOXES) {
                 let images = record.tensor("in.input_boxes")?.0.shape.first().copied();
                 let one = got.len() / images.unwrap_or(1).max(1) as usize;
-                (got.truncate(one), want.truncate(one));
+                got.truncate(one);
+                want.truncate(one);
             }
             out.push(Comparison::of(&name, &got, &want, tolerance));
         }
@@ -89,7 +90,8 @@ fn made(
             }
         }
     }
-    let mut session = network.open(row, device.clone(), &CompileOptions::default(), &mut |_, _| {})?;
+    let mut session =
+        network.open(row, device.clone(), &CompileOptions::default(), &mut |_, _| {})?;
     let mut out = Vec::new();
     let mut take = |tensors: Vec<Tensor>, name: &dyn Fn(&str) -> Option<String>| -> Result<()> {
         for t in tensors {
