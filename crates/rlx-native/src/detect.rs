@@ -219,15 +219,16 @@ fn found(outputs: &[Tensor], fit: SquareFit, threshold: f32) -> Result<Vec<Thing
         .f32s()?
         .into_iter()
         .zip(parts)
-        .map(|(logit, (mask, &[left, top, right, bottom]))| Thing {
-            score: sigmoid(logit) * any,
+        .map(|(logit, of_it)| (sigmoid(logit) * any, of_it))
+        .filter(|(score, _)| *score > threshold)
+        .map(|(score, (mask, &[left, top, right, bottom]))| Thing {
+            score,
             frame: [left * width, top * height, right * width, bottom * height],
             fit,
             // The makers make shares finer, not logits: half of a pixel is its edge.
             mask: mask.iter().map(|&x| sigmoid(x) - 0.5).collect(),
             edge,
         })
-        .filter(|thing| thing.score > threshold)
         .collect();
     things.sort_by(|a, b| b.score.total_cmp(&a.score));
     Ok(things)

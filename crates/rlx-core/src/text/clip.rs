@@ -231,7 +231,7 @@ fn word(rest: &str, first: char) -> usize {
     if let Some(short) = SHORT.iter().find(|short| rest.starts_with(**short)) {
         return short.len();
     }
-    let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
+    let run = |of: fn(char) -> bool| rest.find(|c: char| !of(c)).unwrap_or(rest.len());
     match class(first) {
         Class::Number => first.len_utf8(),
         Class::Letter => run(|c| class(c) == Class::Letter),
