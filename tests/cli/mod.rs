@@ -5,6 +5,7 @@ mod bad_input;
 mod broken;
 mod chat;
 mod convert;
+mod detect;
 mod devices;
 mod embed;
 mod features;

@@ -10,28 +10,28 @@ use std::path::{Path, PathBuf};
 const MODEL: &str = "tests/fixtures/sam";
 const SIZE: [u32; 2] = [53, 37];
 
-struct Records(Header, Vec<u8>);
+pub struct Records(Header, Vec<u8>);
 
 impl Records {
-    fn open() -> Self {
-        let bytes = fixture("images/sam.safetensors");
-        let mut reader = HeaderReader::new("sam.safetensors", Some(bytes.len() as u64));
+    pub fn open(name: &str) -> Self {
+        let bytes = fixture(name);
+        let mut reader = HeaderReader::new(name, Some(bytes.len() as u64));
         reader.push(&bytes).unwrap();
         Records(reader.into_header().unwrap(), bytes)
     }
 
-    fn get(&self, name: &str) -> &[u8] {
+    pub fn get(&self, name: &str) -> &[u8] {
         let t = &self.0.tensors[name];
         &self.1[t.offset as usize..(t.offset + t.bytes) as usize]
     }
 
-    fn scores(&self, name: &str) -> Vec<f64> {
-        let (all, _) = self.get(&format!("found.{name}.scores")).as_chunks::<4>();
+    pub fn floats(&self, name: &str) -> Vec<f64> {
+        let (all, _) = self.get(name).as_chunks::<4>();
         all.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
     }
 
     /// The recorded image as a file.
-    fn picture(&self, folder: &Path) -> PathBuf {
+    pub fn picture(&self, folder: &Path) -> PathBuf {
         let path = folder.join("wide.png");
         let mut file = Vec::new();
         let encoder = image::codecs::png::PngEncoder::new(&mut file);
@@ -62,7 +62,7 @@ fn pixels(runs: &Value) -> Vec<u8> {
 
 #[test]
 fn prompts_find_what_the_makers_found_on_every_device() {
-    let records = Records::open();
+    let records = Records::open("images/sam.safetensors");
     let picture = records.picture(&folder("segment_finds"));
     for device in ["reference", "cpu", "webgpu"] {
         for (name, args) in [
@@ -74,8 +74,10 @@ fn prompts_find_what_the_makers_found_on_every_device() {
             let got = found(&[args, &["--device", device]].concat(), &picture);
             assert_eq!((&got["image"], &got["device"]), (&SIZE.to_vec().into(), &device.into()));
             let masks = got["masks"].as_array().unwrap();
-            let (scores, want) =
-                (records.scores(name), records.get(&format!("found.{name}.masks")));
+            let (scores, want) = (
+                records.floats(&format!("found.{name}.scores")),
+                records.get(&format!("found.{name}.masks")),
+            );
             assert_eq!(masks.len(), if args.contains(&"--all") { 3 } else { 1 });
             for ((mask, score), want) in masks.iter().zip(scores).zip(want.chunks(53 * 37)) {
                 // Logits lie as near to 0 as 1e-4, ten times what is measured.
@@ -91,7 +93,7 @@ fn prompts_find_what_the_makers_found_on_every_device() {
 
 #[test]
 fn masks_become_files_as_large_as_the_image() {
-    let records = Records::open();
+    let records = Records::open("images/sam.safetensors");
     let folder = folder("segment_files");
     let picture = records.picture(&folder);
     let out = folder.join("mask.png");
@@ -121,7 +123,7 @@ fn masks_become_files_as_large_as_the_image() {
 #[test]
 fn prompts_that_make_no_sense_are_refused() {
     let folder = folder("segment_refuses");
-    let picture = Records::open().picture(&folder);
+    let picture = Records::open("images/sam.safetensors").picture(&folder);
     for (args, what) in [
         (&[][..], "nothing is shown"),
         (&["--point", "1"], "expected x,y"),

@@ -83,7 +83,26 @@ fn published_files_are_read_key_by_key() {
         "processor_class": "Sam2VideoProcessor", "resample": 2, "rescale_factor": 0.00392156862745098,
         "return_tensors": null, "size": {"height": 1024, "width": 1024}
     }"#;
-    for (text, family) in [(sam, "sam"), (sam2, "sam2"), ("{}", "sam"), ("{}", "sam2")] {
+    // As transformers writes what it has for SAM 3, within the file of a processor of words too.
+    let sam3 = r#"{
+        "image_processor": {
+            "do_convert_rgb": true, "do_normalize": true, "do_rescale": true, "do_resize": true,
+            "image_mean": [0.5, 0.5, 0.5], "image_processor_type": "Sam3ImageProcessor",
+            "image_std": [0.5, 0.5, 0.5], "mask_size": {"height": 288, "width": 288}, "resample": 2,
+            "rescale_factor": 0.00392156862745098, "size": {"height": 1024, "width": 1024}
+        },
+        "point_pad_value": -10, "processor_class": "Sam3Processor", "target_size": 1024
+    }"#;
+    let read = SamProcessor::of_family("sam3", 1024);
+    assert_eq!((read.stretch, read.normalise), (true, Some([[0.5; 3]; 2])));
+    for (text, family) in [
+        (sam, "sam"),
+        (sam2, "sam2"),
+        (sam3, "sam3"),
+        ("{}", "sam"),
+        ("{}", "sam2"),
+        ("{}", "sam3"),
+    ] {
         let read = SamProcessor::read(text.as_bytes(), "p.json", family, 1024).unwrap();
         assert_eq!(read, SamProcessor::of_family(family, 1024));
     }
@@ -117,6 +136,8 @@ fn what_makes_no_sense_in_a_file_is_refused_by_name() {
         (r#"{"image_processor_type": "ViTImageProcessor"}"#, Code::Unsupported, "ViT"),
         (r#"{"image_std": [0.5, 0.0, 0.5]}"#, Code::BadFile, "image_std"),
         (r#"{"resample": 1}"#, Code::Unsupported, "resample"),
+        (r#"{"image_processor": {"sparkle": 1}}"#, Code::Unsupported, "sparkle"),
+        (r#"{"image_processor": 1}"#, Code::BadFile, "image_processor"),
         (r#"{"data_format": "channels_last"}"#, Code::Unsupported, "data_format"),
         (r#"{"do_sparkle": true}"#, Code::Unsupported, "do_sparkle"),
     ] {

@@ -31,6 +31,7 @@
 pub mod block_on;
 pub mod choice;
 pub mod cli;
+pub mod detect;
 pub mod devices;
 pub mod embed;
 pub mod features;

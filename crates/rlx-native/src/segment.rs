@@ -2,7 +2,7 @@
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
-use crate::network::{CheckpointFiles, Network};
+use crate::network::{CheckpointFiles, Folder, Network};
 use rlx_core::image::{Image, SamProcessor};
 use rlx_core::models::{IMAGE_EMBED, SamPrompt, Task};
 use rlx_core::runtime::device::Device;
@@ -13,7 +13,8 @@ use rlx_core::target::CompileOptions;
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
-const PROCESSOR: &str = "preprocessor_config.json";
+/// Where a folder says what was done to images: the first that there is.
+const PROCESSORS: [&str; 2] = ["preprocessor_config.json", "processor_config.json"];
 
 /// Opens a segmenting model on a device. `progress` is told bytes so far and of how many.
 ///
@@ -41,11 +42,31 @@ pub(crate) fn open(
     let CheckpointFiles::Folder(folder) = files else {
         return Err(Error::internal("a segmenting model is no folder"));
     };
-    let text = folder.text(PROCESSOR)?;
+    let said = said(folder)?;
     let session = network.open(row, device, &CompileOptions::default(), progress)?;
-    let file = text.as_deref().map(|text| (PROCESSOR, text.as_bytes()));
+    let file = said.as_ref().map(|(name, text)| (*name, text.as_bytes()));
     let processor = Segmenter::processor(session.inputs(IMAGE_EMBED)?, facts.family, file);
     Ok((session, processor.map_err(|e| folder.located(e))?, facts.family))
+}
+
+/// What the folder says of images: the name of its file and the text.
+fn said(folder: &Folder) -> Result<Option<(&'static str, String)>> {
+    for name in PROCESSORS {
+        if let Some(text) = folder.text(name)? {
+            return Ok(Some((name, text)));
+        }
+    }
+    Ok(None)
+}
+
+/// What the folder says of images; what its family's models use where it says nothing.
+pub(crate) fn processor(folder: &Folder, family: &str, edge: u32) -> Result<SamProcessor> {
+    match said(folder)? {
+        Some((name, text)) => {
+            SamProcessor::read(text.as_bytes(), name, family, edge).map_err(|e| folder.located(e))
+        }
+        None => Ok(SamProcessor::of_family(family, edge)),
+    }
 }
 
 /// Lets the model see a picture.

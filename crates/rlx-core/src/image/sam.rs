@@ -1,4 +1,5 @@
-//! What Segment Anything's makers did to images: `preprocessor_config.json` of SAM and SAM 2.
+//! What Segment Anything's makers did to images: `preprocessor_config.json` of SAM, SAM 2 and SAM 3, or the same within
+//! a `processor_config.json`.
 
 use super::processor::{IMAGENET, Pixels, TargetSize, colours, size_at, tables};
 use super::resize::{Filter, resized};
@@ -14,7 +15,7 @@ use alloc::vec;
 pub struct SamProcessor {
     /// Pixels along the square's edge.
     pub edge: u32,
-    /// Whether images fill the square whatever their proportions (SAM 2); else they keep them, and zeros are added at
+    /// Whether images fill the square whatever their proportions (SAM 2 and 3); else they keep them, and zeros are added at
     /// the bottom or the right (SAM).
     pub stretch: bool,
     /// How the image is resized.
@@ -24,6 +25,9 @@ pub struct SamProcessor {
     /// Mean and deviation of red, green and blue: `(x - mean) / deviation`.
     pub normalise: Option<[[f64; 3]; 2]>,
 }
+
+/// The mean and the deviation of SAM 3: bytes become -1 to 1.
+const HALVES: [[f64; 3]; 2] = [[0.5; 3]; 2];
 
 /// What only programs in Python read, or what is for recorded masks and not for images.
 const INERT: &[&str] = &[
@@ -49,22 +53,28 @@ impl SamProcessor {
             stretch: family != "sam",
             filter: Filter::Bilinear,
             rescale: Some(1.0 / 255.0),
-            normalise: Some(IMAGENET),
+            normalise: Some(if family == "sam3" { HALVES } else { IMAGENET }),
         }
     }
 
-    /// Reads a `preprocessor_config.json`, every key of it, for a model that sees `edge x edge` pixels. `file` is its
-    /// name in errors; `family` is the model's, for a file that does not say whose processor it is.
+    /// Reads a `preprocessor_config.json`, every key of it, for a model that sees `edge x edge` pixels. Of a
+    /// `processor_config.json` that is its `image_processor`; the others are for what is no image. `file` is its name in
+    /// errors; `family` is the model's, for a file that does not say whose processor it is.
     ///
     /// # Errors
     /// `BadFile` for what is no JSON object, for values that make no sense and for a square of another size;
     /// `Unsupported` for other processors, and for keys and values that this version does not know.
     pub fn read(text: &[u8], file: &str, family: &str, edge: u32) -> Result<Self> {
         let json = Json::parse(text, file, 0)?;
-        let keys = Keys::json(&json, file)?;
+        let whole = Keys::json(&json, file)?;
+        let keys = match whole.has("image_processor") {
+            true => whole.object("image_processor")?.unwrap_or(whole),
+            false => whole,
+        };
         keys.inert(INERT);
-        let stretch = stretches(&keys, family)?;
-        let mut processor = Self { stretch, ..Self::of_family(family, edge) };
+        let family = maker(&keys, family)?;
+        let mut processor = Self::of_family(family, edge);
+        let stretch = processor.stretch;
         if let Some(other) = keys.opt_str("data_format")?.filter(|&f| f != "channels_first") {
             let what = format!("data_format `{other}` is not supported");
             return Err(keys.unsupported("data_format", what, "supported: channels_first"));
@@ -106,8 +116,9 @@ impl SamProcessor {
         let flag = |name: &str| keys.opt_bool(name).map(|on| on.unwrap_or(true));
         let factor = keys.opt_f64("rescale_factor")?.unwrap_or(1.0 / 255.0);
         processor.rescale = flag("do_rescale")?.then_some(factor);
-        let mean = colours(&keys, "image_mean", IMAGENET[0])?;
-        let deviation = colours(&keys, "image_std", IMAGENET[1])?;
+        let [mean, deviation] = processor.normalise.unwrap_or(IMAGENET);
+        let mean = colours(&keys, "image_mean", mean)?;
+        let deviation = colours(&keys, "image_std", deviation)?;
         if deviation.iter().any(|&x| x as f32 == 0.0) {
             return Err(keys.bad("image_std", "image_std has a 0, by which nothing is divided"));
         }
@@ -152,22 +163,24 @@ impl SamProcessor {
     }
 }
 
-/// Whether the processor is SAM 2's, which fills the square; else it is SAM's.
-fn stretches(keys: &Keys<'_>, family: &str) -> Result<bool> {
+/// The family whose processor it is: the file's, or the model's where it does not say.
+fn maker<'a>(keys: &Keys<'_>, family: &'a str) -> Result<&'a str> {
     const NAMES: [&str; 2] = ["image_processor_type", "feature_extractor_type"];
     let mut found = None;
     for key in NAMES {
         let name = keys.opt_str(key)?.map(|name| (key, name));
         found = found.or(name);
     }
-    let Some((key, name)) = found else { return Ok(family != "sam") };
+    let Some((key, name)) = found else { return Ok(family) };
     let base = ["Fast", "Pil"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
     match base {
-        "SamImageProcessor" => Ok(false),
-        "Sam2ImageProcessor" => Ok(true),
+        "SamImageProcessor" => Ok("sam"),
+        "Sam2ImageProcessor" => Ok("sam2"),
+        "Sam3ImageProcessor" => Ok("sam3"),
         _ => {
             let what = format!("{key} `{name}` is not supported");
-            let known = "supported for this model: SamImageProcessor, Sam2ImageProcessor";
+            let known = "supported for this model: SamImageProcessor, Sam2ImageProcessor, \
+                         Sam3ImageProcessor";
             Err(keys.unsupported(key, what, known))
         }
     }

@@ -69,6 +69,8 @@ mod rotary;
 mod sam;
 #[cfg(feature = "vision")]
 mod sam2;
+#[cfg(feature = "vision")]
+mod sam3;
 mod smollm3;
 mod tensors;
 #[cfg(feature = "text")]
@@ -128,6 +130,10 @@ pub use sam2::{
     CONDITION, HieraBlock, MemoryAttention, MemoryEncoder, REMEMBER, Sam2Config, Sam2Video,
     Several, TRACK,
 };
+#[cfg(feature = "vision")]
+pub use sam3::{
+    DETECT, DETECT_FROM_BOXES, NO_BOX, Sam3Config, Sam3Image, Sam3Layers, Sam3Text, TEXT_EMBED,
+};
 pub use tensors::Tensors;
 #[cfg(feature = "jinja")]
 pub use tokenizer::chat_template;
@@ -182,6 +188,8 @@ pub const FAMILIES: &[Family] = &[
     sam::FAMILY,
     #[cfg(feature = "vision")]
     sam2::FAMILY,
+    #[cfg(feature = "vision")]
+    sam3::FAMILY,
     #[cfg(feature = "audio")]
     wav2vec2::FAMILY,
     #[cfg(feature = "vision")]

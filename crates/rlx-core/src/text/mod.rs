@@ -11,6 +11,8 @@
 
 mod bpe;
 mod charsmap;
+#[cfg(feature = "vision")]
+mod clip;
 mod files;
 mod prefixes;
 mod pretokenize;
@@ -29,6 +31,8 @@ mod vocab;
 #[cfg(feature = "encoders")]
 mod wordpiece;
 
+#[cfg(feature = "vision")]
+pub use clip::ClipTokenizer;
 #[cfg(feature = "encode")]
 pub use pretokenize::pretokenizer_like;
 pub use pretokenize::words;

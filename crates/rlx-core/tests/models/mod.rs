@@ -17,6 +17,8 @@ mod sam;
 mod sam2;
 mod sam2_video;
 #[cfg(feature = "vision")]
+mod sam3;
+#[cfg(feature = "vision")]
 mod segment;
 #[cfg(feature = "audio")]
 mod sounds;

@@ -6,6 +6,7 @@
 mod bench;
 mod chat;
 mod convert;
+mod detect;
 mod devices;
 mod embed;
 mod features;

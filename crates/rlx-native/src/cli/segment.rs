@@ -2,7 +2,7 @@
 
 use super::options::DeviceArgs;
 use super::progress::ProgressLine;
-use super::{print_json, print_text};
+use super::{detect, print_json, print_text};
 use crate::image;
 use crate::network::CheckpointFiles;
 use crate::new_file::NewFile;
@@ -11,7 +11,7 @@ use ::image::codecs::png::PngEncoder;
 use ::image::{ExtendedColorType, ImageEncoder};
 use clap::Args;
 use rlx_core::gguf::Sink;
-use rlx_core::models::SamPrompt;
+use rlx_core::models::{self, SamPrompt, Task};
 use rlx_core::{Error, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -21,31 +21,39 @@ use std::process::ExitCode;
 pub struct SegmentArgs {
     /// A segmenting model: a folder with config.json and model.safetensors
     #[arg(long, value_name = "PATH")]
-    model: PathBuf,
+    pub(super) model: PathBuf,
     #[command(flatten)]
-    device: DeviceArgs,
+    pub(super) device: DeviceArgs,
     /// A point of the thing, in pixels from the top left corner; with 0 for a label, a point beside it
     #[arg(long = "point", value_name = "X,Y[,LABEL]", value_parser = point)]
-    points: Vec<([f64; 2], bool)>,
-    /// A box around the thing: left, top, right, bottom. Several boxes are several things
-    #[arg(long = "box", value_name = "X0,Y0,X1,Y1", value_parser = frame)]
-    boxes: Vec<[f64; 4]>,
-    /// Every mask that the model offers for a thing, the best first, instead of one
+    pub(super) points: Vec<([f64; 2], bool)>,
+    /// A box around the thing: left, top, right, bottom. Several boxes are several things; with a model that knows
+    /// words they are examples of one kind of thing, and with 0 for a label, of what is no such thing
+    #[arg(long = "box", value_name = "X0,Y0,X1,Y1[,LABEL]", value_parser = labelled_frame)]
+    pub(super) boxes: Vec<([f64; 4], bool)>,
+    /// Words for a kind of thing, for a model that knows words, such as SAM 3: every such thing is found
+    #[arg(long, value_name = "WORDS")]
+    pub(super) text: Option<String>,
+    /// How sure a model that knows words must be of a thing, from 0 to 1; 0.5 unless it is said
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(super) threshold: Option<f32>,
+    /// Every mask that the model offers for a thing, the best first, instead of one; with a model that knows words, one
+    /// mask of each thing instead of one of all
     #[arg(long)]
-    all: bool,
+    pub(super) all: bool,
     /// Write the mask to this PNG file, as large as the image, white where the thing is; several masks are numbered
     #[arg(long, value_name = "FILE", required_unless_present = "json")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// With `--out`: replace existing files
     #[arg(long, requires = "out")]
-    force: bool,
+    pub(super) force: bool,
     /// Print one line of JSON: image, device, masks; without `--out` each mask's pixels too, as runs of pixels row by
     /// row, not covered and covered in turn
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// A PNG, JPEG, WebP or GIF file
     #[arg(value_name = "IMG")]
-    image: PathBuf,
+    pub(super) image: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -60,7 +68,7 @@ struct Segmented<'a> {
 /// A mask that was found.
 #[derive(Serialize)]
 pub(super) struct Found {
-    /// Which box it is of, from 1; 1 where there are points alone.
+    /// Which box it is of, from 1; 1 where there are points alone. Of a model that knows words, which thing.
     pub thing: usize,
     pub score: f32,
     /// How many pixels are covered.
@@ -68,6 +76,9 @@ pub(super) struct Found {
     /// Left, top, right and bottom of what is covered, if anything is.
     #[serde(rename = "box")]
     pub frame: Option<[usize; 4]>,
+    /// The same as the model says it itself, of a model that does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_box: Option<[f32; 4]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,12 +110,35 @@ pub(super) fn frame(text: &str) -> std::result::Result<[f64; 4], String> {
     four.map_err(|_| "expected left,top,right,bottom".into())
 }
 
+/// Reads `--box` with a label.
+fn labelled_frame(text: &str) -> std::result::Result<([f64; 4], bool), String> {
+    match numbers(text)?.as_slice() {
+        &[left, top, right, bottom] => Ok(([left, top, right, bottom], true)),
+        &[left, top, right, bottom, label] if label == 0.0 || label == 1.0 => {
+            Ok(([left, top, right, bottom], label == 1.0))
+        }
+        [_, _, _, _, _] => {
+            Err("the label is 1 for a box around such a thing, 0 for another".into())
+        }
+        _ => Err("expected left,top,right,bottom".into()),
+    }
+}
+
+/// Reads `--threshold`.
+fn share(text: &str) -> std::result::Result<f32, String> {
+    match text.trim().parse::<f32>() {
+        Ok(x) if (0.0..=1.0).contains(&x) => Ok(x),
+        _ => Err(format!("`{text}` is no number from 0 to 1")),
+    }
+}
+
 /// What is asked for: each box is a thing, and points are of the thing that a single box is around.
 pub(super) fn prompts(points: &[([f64; 2], bool)], boxes: &[[f64; 4]]) -> Result<Vec<SamPrompt>> {
     if points.is_empty() && boxes.is_empty() {
         let what = "nothing is shown of what to find";
-        return Err(Error::usage(what)
-            .hint("give --point x,y of the thing, or --box left,top,right,bottom around it"));
+        return Err(Error::usage(what).hint(
+            "give --point x,y of the thing, --box left,top,right,bottom around it, or --text",
+        ));
     }
     if !points.is_empty() && boxes.len() > 1 {
         let what = "points with several boxes: it is not said which box they belong to";
@@ -117,16 +151,40 @@ pub(super) fn prompts(points: &[([f64; 2], bool)], boxes: &[[f64; 4]]) -> Result
     Ok(boxes.iter().map(of).collect())
 }
 
+/// Refuses what a model that knows no words is not asked.
+fn without_words(args: &SegmentArgs, family: &str) -> Result<()> {
+    let what = match (&args.text, args.threshold) {
+        (Some(_), _) => "--text",
+        (None, Some(_)) => "--threshold",
+        (None, None) if args.boxes.iter().any(|(_, of_it)| !of_it) => "a box of label 0",
+        (None, None) => return Ok(()),
+    };
+    let what = format!("{what} is for models that know words, and {family} is none");
+    Err(Error::usage(what).hint("give --point or --box, or a model such as sam3"))
+}
+
 pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
-    let prompts = prompts(&args.points, &args.boxes)?;
+    // Before a model is read for nothing.
+    let prompts = match args.text {
+        Some(_) => Vec::new(),
+        None => prompts(&args.points, &args.boxes.iter().map(|b| b.0).collect::<Vec<_>>())?,
+    };
     let row = args.device.row()?;
     let picture = image::read(&args.image)?;
     let size = [picture.width(), picture.height()];
-    // Before a model is read for nothing.
     for prompt in &prompts {
         prompt.check(size)?;
     }
     let files = CheckpointFiles::open(&args.model)?;
+    let facts = models::open(&files.checkpoint())?.facts();
+    if let (CheckpointFiles::Folder(folder), Task::Segment, true) =
+        (&files, facts.task, facts.vocab > 0)
+    {
+        return detect::detect(args, folder, row, &picture);
+    }
+    if facts.task == Task::Segment {
+        without_words(args, facts.family)?;
+    }
     let device = (row.open)(&args.device.open_options())?;
     let mut line = ProgressLine::new("loading");
     let mut segmenter = segmenter(&files, row, device, &mut |done, total| line.show(done, total))?;
@@ -192,7 +250,7 @@ pub(super) fn found(covered: &[bool], width: usize) -> Found {
         let [left, top, right, bottom] = frame.unwrap_or([x, y, x + 1, y + 1]);
         frame = Some([left.min(x), top.min(y), right.max(x + 1), bottom.max(y + 1)]);
     }
-    Found { thing: 0, score: 0.0, pixels, frame, file: None, runs: None }
+    Found { thing: 0, score: 0.0, pixels, frame, predicted_box: None, file: None, runs: None }
 }
 
 /// Lengths of the runs of pixels that are not covered and covered in turn.
@@ -212,7 +270,7 @@ pub(super) fn runs(covered: &[bool]) -> Vec<usize> {
 }
 
 /// The file of a mask: with the number of the thing and of the mask, each where there are several.
-fn numbered(path: &Path, numbers: [(usize, usize); 2]) -> PathBuf {
+pub(super) fn numbered(path: &Path, numbers: [(usize, usize); 2]) -> PathBuf {
     let mut name = path.file_stem().unwrap_or_default().to_owned();
     for (i, _) in numbers.iter().filter(|n| n.1 > 1) {
         name.push(format!("-{}", i + 1));

@@ -15,6 +15,7 @@
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
 mod blocks;
+mod detect;
 mod encoder;
 mod features;
 mod imagine;

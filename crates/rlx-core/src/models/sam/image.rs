@@ -21,7 +21,8 @@ const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 impl SamConfig {
     /// `pixel_values [BATCH, 3, S, S]` to `image_embeddings [BATCH, C, G, G]`.
     pub(super) fn image_embed(&self, tensors: &Tensors<'_>) -> Result<Module> {
-        let mut b = Make { m: Module::graph(super::IMAGE_EMBED), tensors, out_proj: OUT_PROJ };
+        let mut b =
+            Make { m: Module::graph(super::IMAGE_EMBED), tensors, out_proj: OUT_PROJ, prefix: "" };
         let (grid, batch) = (Dim::from(self.grid()), Dim::symbol(BATCH));
         let (d, c) = (self.dim, self.masks.width);
         let dims = [batch.clone(), 3u64.into(), self.masks.image.into(), self.masks.image.into()];

@@ -4,8 +4,8 @@ use super::super::tensors::Tensors;
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor, Weight};
 use crate::ops::{
-    Binary, Cast, Concat, Constant, Conv, Expand, Map, Reshape, Sdpa, Slice, Transpose, Unary,
-    Window, Zip,
+    Binary, Cast, Concat, Constant, Conv, ConvTranspose, Expand, Map, Mask, Reshape, Sdpa, Slice,
+    Transpose, Unary, Window, Zip,
 };
 use crate::types::{DType, Dim, Shape};
 use alloc::format;
@@ -23,12 +23,14 @@ pub(in crate::models) struct Make<'a, 't> {
     pub tensors: &'a Tensors<'t>,
     /// What the last projection of an attention is called.
     pub out_proj: &'static str,
+    /// What stands before every name in the file, and in no label.
+    pub prefix: &'static str,
 }
 
 impl Make<'_, '_> {
     /// A tensor of the file in f32, whichever floats the file has: beside a matrix's rows all is f32.
     pub fn tensor(&mut self, name: &str, dims: &[u64]) -> Result<Tensor> {
-        let weight = self.tensors.weight(name, dims)?;
+        let weight = self.tensors.weight(&format!("{}{name}", self.prefix), dims)?;
         let dtype = weight.ty.dtype;
         let at = self.m.weight(weight);
         Ok(match dtype {
@@ -38,7 +40,7 @@ impl Make<'_, '_> {
     }
 
     pub fn vectors(&self, name: &str, dim: u64) -> Result<[Weight; 2]> {
-        let of = |part| self.tensors.weight(&format!("{name}.{part}"), &[dim]);
+        let of = |part| self.tensors.weight(&format!("{}{name}.{part}", self.prefix), &[dim]);
         Ok([of("weight")?, of("bias")?])
     }
 
@@ -62,7 +64,8 @@ impl Make<'_, '_> {
         [out, input]: [u64; 2],
         act: Option<Unary>,
     ) -> Result<Tensor> {
-        let weights = self.tensors.linear_biased(name, [out, input], Some(true))?;
+        let whole = format!("{}{name}", self.prefix);
+        let weights = self.tensors.linear_biased(&whole, [out, input], Some(true))?;
         Ok(self.m.linear_act(x, weights, act, name))
     }
 
@@ -81,6 +84,15 @@ impl Make<'_, '_> {
             operands.push(self.tensor(&format!("{name}.bias"), &[out])?);
         }
         Ok(self.m.op(Conv { window, groups: 1, bias }, &operands, name))
+    }
+
+    /// A transposed convolution of 2 by 2 that makes the grid twice as fine.
+    pub fn twice(&mut self, x: Tensor, name: &str, [out, input]: [u64; 2]) -> Result<Tensor> {
+        let weight = self.tensor(&format!("{name}.weight"), &[input, out, 2, 2])?;
+        let bias = self.tensor(&format!("{name}.bias"), &[out])?;
+        let window = Window::new(2).stride(&[2, 2]);
+        let op = ConvTranspose { window, extra: Vec::from([0, 0]), groups: 1, bias: true };
+        Ok(self.m.op(op, &[x, weight, bias], name))
     }
 
     pub fn reshape(&mut self, x: Tensor, dims: &[Dim], label: &str) -> Tensor {
@@ -126,15 +138,23 @@ impl Make<'_, '_> {
     }
 
     /// `q [N, S, C], k, v [N, T, C] -> [N, S, C]`, over heads that are `inner` wide together.
-    pub fn attention(
+    pub fn attention(&mut self, rows: [Tensor; 3], name: &str, widths: [u64; 3]) -> Result<Tensor> {
+        self.attention_to(rows, name, widths, (Mask::None, None))
+    }
+
+    /// The same where a query sees some of the keys, or some of them better than others.
+    pub fn attention_to(
         &mut self,
         [q, k, v]: [Tensor; 3],
         name: &str,
         [width, inner, heads]: [u64; 3],
+        (mask, seen): (Mask, Option<Tensor>),
     ) -> Result<Tensor> {
         let mut project = |x, part| self.linear(x, &format!("{name}.{part}"), [inner, width], None);
-        let rows = [project(q, "q_proj")?, project(k, "k_proj")?, project(v, "v_proj")?];
-        let op = Sdpa::new(heads as usize, (inner / heads.max(1)) as usize);
+        let mut rows =
+            Vec::from([project(q, "q_proj")?, project(k, "k_proj")?, project(v, "v_proj")?]);
+        rows.extend(seen);
+        let op = Sdpa { mask, ..Sdpa::new(heads as usize, (inner / heads.max(1)) as usize) };
         let y = self.m.op(op, &rows, name);
         self.linear(y, &format!("{name}.{}", self.out_proj), [width, inner], None)
     }

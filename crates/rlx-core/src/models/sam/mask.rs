@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
 use crate::models::tensors::Tensors;
 use crate::ops::{
-    BatchMatMul, Binary, Cast, Compare, Comparison, Constant, ConvTranspose, Reduce, Reduction,
-    Select, Unary, Window,
+    BatchMatMul, Binary, Cast, Compare, Comparison, Constant, Reduce, Reduction, Select, Unary,
+    Window,
 };
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
@@ -100,7 +100,7 @@ impl MaskNetwork {
     ) -> Result<Module> {
         let name = if from_mask { super::MASK_FROM_MASK } else { super::MASK };
         let out_proj = if self.second.is_some() { "o_proj" } else { OUT_PROJ };
-        let mut b = Make { m: Module::graph(name), tensors, out_proj };
+        let mut b = Make { m: Module::graph(name), tensors, out_proj, prefix: "" };
         if self.second.is_none() {
             // Both have the same values: the library ties them, and files may hold the one or both.
             tensors.inert(|n| n == OF_POINTS);
@@ -344,13 +344,13 @@ impl MaskNetwork {
         let x = b.transpose(keys, &[0, 2, 1], &of("channels"));
         let dims = [sizes.items.clone(), c.into(), g.into(), g.into()];
         let x = b.reshape(x, &dims, &of("grid"));
-        let mut x = twice(b, x, &of("upscale_conv1"), [c / 4, c])?;
+        let mut x = b.twice(x, &of("upscale_conv1"), [c / 4, c])?;
         if self.second.is_some() {
             x = self.with_finer(b, sizes, x, super::MIDDLE, [c / 4, 2 * g])?;
         }
         let x = b.norm_2d(x, &of("upscale_layer_norm"), c / 4, EPS)?;
         let x = b.map(Unary::GeluErf, x, &of("upscale_act1"));
-        let mut x = twice(b, x, &of("upscale_conv2"), [c / 8, c / 4])?;
+        let mut x = b.twice(x, &of("upscale_conv2"), [c / 8, c / 4])?;
         if self.second.is_some() {
             x = self.with_finer(b, sizes, x, super::FINE, [c / 8, 4 * g])?;
         }
@@ -506,15 +506,6 @@ impl MaskNetwork {
         let is = b.reshape(is, &flat, &of("is_flat"));
         Ok([mask, b.m.op(Select, &[is, score, most], &of("score"))])
     }
-}
-
-/// A transposed convolution of 2 by 2 that makes the grid twice as fine.
-fn twice(b: &mut Make<'_, '_>, x: Tensor, name: &str, [out, input]: [u64; 2]) -> Result<Tensor> {
-    let weight = b.tensor(&format!("{name}.weight"), &[input, out, 2, 2])?;
-    let bias = b.tensor(&format!("{name}.bias"), &[out])?;
-    let window = Window::new(2).stride(&[2, 2]);
-    let op = ConvTranspose { window, extra: vec![0, 0], groups: 1, bias: true };
-    Ok(b.m.op(op, &[x, weight, bias], name))
 }
 
 /// `count` linear layers, 2 at least, with `relu` between them; widths are in, between, out.

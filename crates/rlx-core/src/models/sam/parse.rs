@@ -38,6 +38,18 @@ pub(in crate::models) fn part<'a>(keys: &Keys<'a>, name: &str) -> Result<Keys<'a
     Ok(part)
 }
 
+/// A number that is the same along both axes.
+pub(in crate::models) fn both(keys: &Keys<'_>, name: &str, usual: u64) -> Result<u64> {
+    match keys.opt_u64s(name) {
+        Ok(None) => Ok(usual),
+        Ok(Some(list)) => match list.as_slice() {
+            &[a, b] if a == b => Ok(a),
+            _ => Err(keys.bad(name, format!("{name} is {list:?}, expected two equal numbers"))),
+        },
+        Err(_) => Ok(keys.opt_u64(name)?.unwrap_or(usual)),
+    }
+}
+
 /// A width: 1 or more, and no more than any model has.
 pub(in crate::models) fn width(keys: &Keys<'_>, name: &str) -> Result<u64> {
     at_most(keys, name, keys.positive(name)?, WIDTH_MOST)

@@ -23,7 +23,7 @@ const BACKBONE: &str = "vision_encoder.backbone";
 impl Sam2Config {
     /// `pixel_values [BATCH, 3, S, S]` to features of three sizes.
     pub(super) fn image_embed(&self, tensors: &Tensors<'_>) -> Result<Module> {
-        let mut b = Make { m: Module::graph(IMAGE_EMBED), tensors, out_proj: "o_proj" };
+        let mut b = Make { m: Module::graph(IMAGE_EMBED), tensors, out_proj: "o_proj", prefix: "" };
         let (size, batch) = (self.masks.image, Dim::symbol(BATCH));
         let dims = vec![batch, 3u64.into(), size.into(), size.into()];
         let pixels = b.m.input("pixel_values", Type::tensor(DType::F32, Shape(dims)));

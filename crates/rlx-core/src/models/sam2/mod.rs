@@ -42,7 +42,7 @@ use super::keys::Keys;
 use super::model::{Facts, Model, Task};
 use super::sam::{
     EDGE_MOST, IMAGE_EMBED, LAST_EPS, MASK, MASK_FROM_MASK, MaskNetwork, REPEATED, Second,
-    WIDTH_MOST, at_most, divides, part, same, width,
+    WIDTH_MOST, at_most, both, divides, part, same, width,
 };
 use super::tensors::Tensors;
 use super::transformers;
@@ -121,18 +121,6 @@ pub struct HieraBlock {
 /// What of the encoder's configuration changes nothing: sizes that follow from others, and defaults of parts that name
 /// their own.
 const VISION_INERT: &[&str] = &["backbone_feature_sizes", "hidden_act", "layer_norm_eps"];
-
-/// A number that is the same along both axes.
-fn both(keys: &Keys<'_>, name: &str, usual: u64) -> Result<u64> {
-    match keys.opt_u64s(name) {
-        Ok(None) => Ok(usual),
-        Ok(Some(list)) => match list.as_slice() {
-            &[a, b] if a == b => Ok(a),
-            _ => Err(keys.bad(name, format!("{name} is {list:?}, expected two equal numbers"))),
-        },
-        Err(_) => Ok(keys.opt_u64(name)?.unwrap_or(usual)),
-    }
-}
 
 /// A number of each stage.
 fn stages(keys: &Keys<'_>, name: &str, least: u64, most: u64) -> Result<[u64; STAGES]> {

@@ -3,11 +3,11 @@
 //! The image is encoded once and its embedding stays on the device, where every prompt of the record reads it: no
 //! number of it passes through the host, but for the copy that is compared.
 
-use super::{Comparison, Record};
+use super::{Comparison, Record, detect};
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::network::{Folder, Network, run};
-use rlx_core::models::{self, IMAGE_EMBED, MASK, MASK_FROM_MASK, point_label};
+use rlx_core::models::{self, DETECT, IMAGE_EMBED, MASK, MASK_FROM_MASK, point_label};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::session::{DeviceTensor, Given, Session, Tensor, TensorRef};
 use rlx_core::target::CompileOptions;
@@ -36,11 +36,11 @@ const RUNS: [Shown; 3] = [
 const OF_MASK: &str = "sub.prompt_encoder.mask_embed.out";
 
 /// A tensor of the host with its name.
-struct Host {
-    name: &'static str,
-    dtype: DType,
-    dims: Vec<u64>,
-    bytes: Vec<u8>,
+pub(super) struct Host {
+    pub name: &'static str,
+    pub dtype: DType,
+    pub dims: Vec<u64>,
+    pub bytes: Vec<u8>,
 }
 
 impl Host {
@@ -50,13 +50,13 @@ impl Host {
     }
 
     /// An input of the record as it is.
-    fn recorded(record: &Record, name: &'static str) -> Result<Self> {
+    pub fn recorded(record: &Record, name: &'static str) -> Result<Self> {
         let key = format!("in.{name}");
         let dims = record.tensor(&key)?.0.shape.clone();
         Ok(Self::floats(name, dims, &record.floats(&key)?))
     }
 
-    fn given(&self) -> Given<'_> {
+    pub fn given(&self) -> Given<'_> {
         TensorRef { dtype: self.dtype, dims: &self.dims, bytes: &self.bytes }.into()
     }
 }
@@ -115,6 +115,10 @@ pub(super) fn outputs(
     tolerance: f64,
     with_stages: bool,
 ) -> Result<Vec<Comparison>> {
+    let entries = Network::of(folder.checkpoint(), folder.maps(), None)?.0.entries;
+    if entries.iter().any(|entry| entry.name == DETECT) {
+        return detect::outputs(folder, record, row, device, tolerance, with_stages);
+    }
     let plain = made(folder, record, row, device, false)?;
     let mut out = Vec::new();
     for name in record.header.tensors.keys().filter(|n| n.starts_with("out.")) {
