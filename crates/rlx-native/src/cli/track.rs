@@ -29,8 +29,8 @@ pub struct TrackArgs {
     /// A box around the thing on the first picture: left, top, right, bottom. Several boxes are several things
     #[arg(long = "box", value_name = "X0,Y0,X1,Y1", value_parser = frame)]
     boxes: Vec<[f64; 4]>,
-    /// Write masks to PNG files in this folder, as large as the pictures, white where the thing is: 00001.png, 00002.png;
-    /// of several things 00001-1.png, 00001-2.png
+    /// Write masks to PNG files in this folder, as large as the pictures, white where the thing is: 00001.png and
+    /// further; of several things 00001-1.png and further
     #[arg(long, value_name = "FOLDER", required_unless_present = "json")]
     out: Option<PathBuf>,
     /// With `--out`: replace existing files

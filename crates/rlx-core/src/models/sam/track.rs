@@ -17,7 +17,7 @@ impl MaskNetwork {
     /// The network of that name: the inputs of `mask` for one image and one prompt, and `several [1]` (i32). If that
     /// is 1, the mask is the best of several, else the one that answers a prompt which means one thing.
     pub(in crate::models) fn track(&self, tensors: &Tensors<'_>, name: &str) -> Result<Module> {
-        let mut b = Make { m: Module::graph(name), tensors, out_proj: "o_proj" };
+        let mut b = Make { m: Module::graph(name), tensors, out_proj: "o_proj", prefix: "" };
         let one = || Dim::from(1u64);
         let places = self.grid * self.grid;
         let sizes = Sizes { batch: one(), prompts: one(), items: one(), places };

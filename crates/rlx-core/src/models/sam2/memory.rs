@@ -69,7 +69,7 @@ fn positive(b: &mut Make<'_, '_>, x: Tensor, dtype: DType, name: &str) -> Result
 impl Sam2Config {
     /// An image's features and a thing's memories to features that know of the thing.
     pub(super) fn condition(&self, tensors: &Tensors<'_>, video: &Sam2Video) -> Result<Module> {
-        let mut b = Make { m: Module::graph(CONDITION), tensors, out_proj: "o_proj" };
+        let mut b = Make { m: Module::graph(CONDITION), tensors, out_proj: "o_proj", prefix: "" };
         let (c, g, m) = (self.masks.width, self.masks.grid, video.width);
         let image = floats(&mut b, "image_features", &[1, c, g, g]);
         let (keys, values, seen) = self.remembered(&mut b, video)?;
@@ -163,7 +163,7 @@ impl Sam2Config {
             self.pointer_times(b, video)?
         } else {
             let zero = b.number(DType::F32, 0.0, "pointer_positions.none")?;
-            let zero = b.reshape(zero, &[1, 1, 1].map(Dim::from), "pointer_positions.one");
+            let zero = b.reshape(zero, &[1u64; 3].map(Dim::from), "pointer_positions.one");
             b.expand(zero, &tokens, "pointer_positions")
         };
         let at = b.concat(&[at, ages], 1, "remembered_positions");
@@ -201,7 +201,7 @@ impl Sam2Config {
 
     /// A thing's mask on an image to its memories and pointers with one more of each.
     pub(super) fn remember(&self, tensors: &Tensors<'_>, video: &Sam2Video) -> Result<Module> {
-        let mut b = Make { m: Module::graph(REMEMBER), tensors, out_proj: "o_proj" };
+        let mut b = Make { m: Module::graph(REMEMBER), tensors, out_proj: "o_proj", prefix: "" };
         let (c, g, m) = (self.masks.width, self.masks.grid, video.width);
         let (k, p) = (video.memories, video.pointers);
         let image = floats(&mut b, "image_features", &[1, c, g, g]);
