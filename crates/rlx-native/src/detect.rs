@@ -181,8 +181,9 @@ impl Question<'_> {
             let what = format!("{} boxes are too many", self.boxes.len());
             return Err(Error::usage(what).hint(format!("at most {BOXES_MOST} are read")));
         }
-        let frames = self.boxes.iter().map(|&(frame, _)| Some(frame));
-        frames.map(|frame| SamPrompt { points: Vec::new(), frame }.check(image)).collect()
+        self.boxes.iter().try_for_each(|&(frame, _)| {
+            SamPrompt { points: Vec::new(), frame: Some(frame) }.check(image)
+        })
     }
 }
 

@@ -74,8 +74,12 @@ fn vocabulary(folder: &Folder, vocab: u64) -> Result<CtcVocabulary> {
     CtcVocabulary::read(&files, vocab).map_err(|e| folder.located(e))
 }
 
-/// Hears a file to its end. `heard` is called whenever a piece was heard, and at the end: it takes texts and words, is
-/// told how much of the sound was read, from 0 to 1 if that is known, and answers whether to go on.
+/// What is called whenever a piece was heard, and at the end: it takes texts and words, is told how much of the sound
+/// was read, from 0 to 1 if that is known, and answers whether to go on.
+pub type Listener<'a> =
+    &'a mut dyn FnMut(&mut Transcription, &Transcriber, Option<f64>) -> Result<bool>;
+
+/// Hears a file to its end.
 ///
 /// # Errors
 /// As [`SoundReader::read`] and [`Transcription::poll`]; `Cancelled` where `heard` answered no. What was heard before
@@ -83,7 +87,7 @@ fn vocabulary(folder: &Folder, vocab: u64) -> Result<CtcVocabulary> {
 pub fn transcribe(
     transcriber: &mut Transcriber,
     reader: &mut SoundReader,
-    heard: &mut dyn FnMut(&mut Transcription, &Transcriber, Option<f64>) -> Result<bool>,
+    heard: Listener<'_>,
 ) -> Result<()> {
     let mut going = transcriber.start(reader.rate())?;
     let mut samples = Vec::new();

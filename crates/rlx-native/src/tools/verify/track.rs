@@ -84,7 +84,10 @@ pub(super) fn outputs(
 /// The recorded pixels, and their sizes: frames, colours, rows, columns.
 fn frames(record: &Record) -> Result<(Vec<f32>, Vec<u64>)> {
     let (tensor, bytes) = record.tensor(FRAMES)?;
-    if tensor.dtype != DType::Scalar(Scalar::I8) || tensor.shape.len() != 4 || tensor.shape.contains(&0) {
+    if tensor.dtype != DType::Scalar(Scalar::I8)
+        || tensor.shape.len() != 4
+        || tensor.shape.contains(&0)
+    {
         return Err(record.bad(format!("{FRAMES} is not of frames in steps of a sixteenth")));
     }
     let pixel = |&b: &u8| f32::from(i8::from_le_bytes([b])) / 16.0;
