@@ -7,6 +7,7 @@ use rlx_core::compare::difference;
 use rlx_core::safetensors::{Header, HeaderReader};
 use rlx_native::npy::Array;
 use serde_json::Value;
+use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
@@ -120,6 +121,32 @@ fn images_have_the_vectors_of_transformers_on_every_device() {
             same(&numbers(&all["features"][0]), "odd.rows");
         }
     }
+}
+
+#[test]
+fn packed_matrices_give_nearly_the_same_vectors_on_every_device() {
+    let made = folder("features-packed");
+    let packed = made.join("vit-q8");
+    let to = packed.to_str().unwrap();
+    let (code, stdout, stderr) = run(&mut rlx(&["quantize", VIT, to, "--to", "q8_0"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(stdout.contains("q8_0, ") && stdout.contains(" tensors encoded"), "{stdout}");
+    let size = |path: &Path| fs::metadata(path.join("model.safetensors")).unwrap().len();
+    assert!(size(&packed) * 2 < size(&repository(VIT)));
+    let image = made.join("a.png");
+    smooth(64, 40).save(&image).unwrap();
+    let plain = rows(&["--model", VIT, "--device", "cpu"], &image);
+    for device in DEVICES {
+        let found = difference(&rows(&["--model", to, "--device", device], &image), &plain);
+        println!("{device}: {found:?}");
+        assert!(found.relative() > 0.0 && found.relative() < 0.03, "{device}: {found:?}");
+    }
+    // What is packed is not packed again unasked, and no folder is replaced.
+    let other = made.join("again").display().to_string();
+    let (code, _, stderr) = run(&mut rlx(&["quantize", to, &other, "--to", "q4_0"]));
+    assert!(code == 2 && stderr.contains("is packed as q8_0 and would become q4_0"), "{stderr}");
+    let (code, _, stderr) = run(&mut rlx(&["quantize", VIT, to, "--to", "q4_0"]));
+    assert!(code == 2 && stderr.contains("of this name already"), "{stderr}");
 }
 
 /// A picture of smooth colours, which JPEG keeps well.

@@ -200,7 +200,7 @@ impl Folder {
     pub fn widen(&mut self) {
         let f16 = |b: &[u8; 2]| half::f16::from_le_bytes(*b).to_f32().to_le_bytes();
         let bf16 = |b: &[u8; 2]| half::bf16::from_le_bytes(*b).to_f32().to_le_bytes();
-        let is_f16 = self.header.tensors.values().any(|t| t.dtype == Scalar::F16);
+        let is_f16 = self.header.tensors.values().any(|t| t.dtype == DType::Scalar(Scalar::F16));
         self.each(Scalar::F32, |bytes| {
             let halves = bytes.as_chunks().0.iter();
             halves.flat_map(|b| if is_f16 { f16(b) } else { bf16(b) }).collect()
@@ -212,7 +212,8 @@ impl Folder {
         let mut weights = Vec::new();
         for t in self.header.tensors.values_mut() {
             let bytes = other(&self.weights[t.offset as usize..(t.offset + t.bytes) as usize]);
-            (t.dtype, t.offset, t.bytes) = (dtype, weights.len() as u64, bytes.len() as u64);
+            (t.dtype, t.offset, t.bytes) =
+                (DType::Scalar(dtype), weights.len() as u64, bytes.len() as u64);
             weights.extend(bytes);
         }
         self.weights = weights;

@@ -3,7 +3,6 @@
 use super::checkpoints::{Folder, json, outputs, recorded};
 use crate::common::execute::Data;
 use rlx_core::Code;
-use rlx_core::Code;
 use rlx_core::compare::difference;
 use rlx_core::ir::hir::Module;
 use rlx_core::lower::lower_module;

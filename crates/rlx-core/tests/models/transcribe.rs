@@ -116,7 +116,7 @@ fn pieces_overlap_by_what_a_frame_is_made_of() {
     let usual = Pieces::of_seconds(PIECE_SECONDS, 16_000, published).unwrap();
     assert_eq!((usual.samples(), usual.step()), (480_000, 320_000));
     for seconds in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.05, 1e99] {
-        let e = Pieces::of_seconds(seconds, 16_000, published).err().expect("no such pieces");
+        let e = Pieces::of_seconds(seconds, 16_000, published).expect_err("no such pieces");
         assert_eq!(e.code, Code::Usage, "{seconds}: {e}");
     }
     // What the hint names as the least is enough.

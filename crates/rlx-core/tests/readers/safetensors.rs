@@ -3,7 +3,7 @@
 use crate::readers::fixture;
 use rlx_core::safetensors::json::Json;
 use rlx_core::safetensors::{Header, HeaderReader};
-use rlx_core::types::Scalar;
+use rlx_core::types::DType;
 use rlx_core::{Code, Result};
 
 pub fn read(file: &[u8], chunk: usize) -> Result<Header> {
@@ -39,7 +39,7 @@ fn a_recorded_tensor_is_as_its_json_says() {
     let header = read(&fixture("llama32/model.safetensors"), 1000).unwrap();
     assert_eq!(header.metadata["format"], "pt");
     let tensor = &header.tensors["model.layers.0.self_attn.k_proj.weight"];
-    assert_eq!((tensor.dtype, tensor.shape.as_slice()), (Scalar::F32, &[64, 96][..]));
+    assert_eq!((tensor.dtype, tensor.shape.as_slice()), (DType::F32, &[64, 96][..]));
     assert_eq!((tensor.offset - header.data_start, tensor.bytes), (192384, 24576));
 }
 
@@ -81,6 +81,34 @@ fn empty_and_scalar_tensors_and_no_tensors_are_read() {
     let header = read(&file(json, 1), 3).unwrap();
     assert_eq!((header.tensors["a"].bytes, header.tensors["b"].bytes), (1, 0));
     assert!(read(&file("{}", 0), 1).unwrap().tensors.is_empty());
+}
+
+#[test]
+fn packed_tensors_are_what_the_metadata_says() {
+    let packed = |says: &str, dtype: &str, shape: &str, bytes: u64| {
+        let tensor =
+            format!(r#""w":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[0,{bytes}]}}"#);
+        let json = format!(r#"{{"__metadata__":{{"rlx.packed":"{says}"}},{tensor}}}"#);
+        read(&file(&json, bytes as usize), 7)
+    };
+    let header = packed(r#"{\"w\":\"q8_0\"}"#, "U8", "[3,68]", 204).unwrap();
+    let w = &header.tensors["w"];
+    assert_eq!((w.dtype.name(), w.shape.as_slice(), w.bytes), ("q8_0", &[3, 64][..], 204));
+    let refused = |says: &str, dtype: &str, shape: &str, bytes: u64, what: &str| {
+        let e = packed(says, dtype, shape, bytes).unwrap_err();
+        assert_eq!((e.code, e.what.as_str()), (Code::BadFile, what));
+    };
+    let q8 = r#"{\"w\":\"q8_0\"}"#;
+    refused(q8, "U8", "[3,67]", 201, "tensor w of u8 [3, 67] has no rows of q8_0");
+    refused(q8, "F32", "[34]", 136, "tensor w of f32 [34] has no rows of q8_0");
+    refused(q8, "U8", "[]", 1, "tensor w of u8 [] has no rows of q8_0");
+    let none = "rlx.packed has no format of blocks for tensor w";
+    refused(r#"{\"w\":\"f16\"}"#, "U8", "[4]", 4, none);
+    refused(r#"{\"w\":3}"#, "U8", "[4]", 4, none);
+    let gone = "rlx.packed names v, and there is no such tensor";
+    refused(r#"{\"v\":\"q8_0\"}"#, "U8", "[34]", 34, gone);
+    refused("[]", "U8", "[34]", 34, "rlx.packed is no object");
+    assert_eq!(packed("{", "U8", "[34]", 34).unwrap_err().code, Code::BadFile);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rlx_core::ops::{Conv, ConvTranspose, Interpolate, Interpolation, Pool, PoolK
 
 /// A number from `low` to `high`.
 fn between(rng: &mut Rng, low: u64, high: u64) -> u64 {
-    low + u64::from(rng.next()) % (high - low + 1)
+    low + rng.next() % (high - low + 1)
 }
 
 /// A random window over these sizes that fits, with its kernel.
