@@ -29,6 +29,7 @@ const LATER: &[(&str, &str, &str)] = &[
     ("plan/part.rs", "reference", "the same, over part of a weight"),
     ("passes/fold.rs", "reference", "a constant is what the oracle computes"),
     ("reference/device.rs", "runtime", "the oracle behind the trait that every executor has"),
+    ("models/sam/prompt.rs", "image", "what is shown of an image is in its pixels"),
 ];
 
 /// Words that name an executor, a backend or what they are written in: the core asks a `Target` instead.
