@@ -15,7 +15,7 @@
 //!
 //! Of models that follow things `image_embed` has one more output, `image_features [BATCH, C, G, G]`: features to which
 //! nothing is added that says "without memory". Three more networks are for one image and one thing, whose memories
-//! are K grids of numbers M wide, and P pointers. They stay on the device; `runtime/track.rs` says what is in which.
+//! are K grids of numbers M wide, and P pointers. They stay on the device.
 //!
 //! - `condition` (`memory.rs`): `image_features`, `memories [K, G G, M]`, `memory_times [K]` (u32: rows of the table
 //!   of times, which is one less than frames ago, or the last for the frame where the thing was shown),
