@@ -15,8 +15,8 @@ use alloc::vec;
 pub struct SamProcessor {
     /// Pixels along the square's edge.
     pub edge: u32,
-    /// Whether images fill the square whatever their proportions (SAM 2 and 3); else they keep them, and zeros are added at
-    /// the bottom or the right (SAM).
+    /// Whether images fill the square whatever their proportions (SAM 2 and 3); else they keep them, and zeros are
+    /// added at the bottom or the right (SAM).
     pub stretch: bool,
     /// How the image is resized.
     pub filter: Filter,
@@ -58,8 +58,8 @@ impl SamProcessor {
     }
 
     /// Reads a `preprocessor_config.json`, every key of it, for a model that sees `edge x edge` pixels. Of a
-    /// `processor_config.json` that is its `image_processor`; the others are for what is no image. `file` is its name in
-    /// errors; `family` is the model's, for a file that does not say whose processor it is.
+    /// `processor_config.json` that is its `image_processor`; the others are for what is no image. `file` is its name
+    /// in errors; `family` is the model's, for a file that does not say whose processor it is.
     ///
     /// # Errors
     /// `BadFile` for what is no JSON object, for values that make no sense and for a square of another size;

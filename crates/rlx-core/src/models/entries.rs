@@ -5,6 +5,7 @@ use super::entry::Entry;
 use super::model::{Model, Task};
 use super::registry::presets;
 use super::tensors::Tensors;
+use super::widen;
 use crate::error::Result;
 use alloc::vec::Vec;
 
@@ -27,10 +28,12 @@ impl dyn Model + '_ {
         let networks = self.networks(&tensors, context)?;
         tensors.finish()?;
         let profile = presets(facts.family).map(|p| p.rows.profile());
-        let entry = |(name, module): (&str, crate::ir::hir::Module)| Entry {
-            name: name.into(),
-            module: module.into(),
-            profile: profile.clone(),
+        let entry = |(name, mut module): (&str, crate::ir::hir::Module)| {
+            // Decoders have done so.
+            if facts.task != Task::Generate {
+                widen::vectors(&mut module);
+            }
+            Entry { name: name.into(), module: module.into(), profile: profile.clone() }
         };
         Ok(networks.into_iter().map(entry).collect())
     }

@@ -84,6 +84,7 @@ mod vision_transformer;
 mod vit;
 #[cfg(feature = "audio")]
 mod wav2vec2;
+mod widen;
 #[cfg(feature = "encoders")]
 mod wordpiece;
 

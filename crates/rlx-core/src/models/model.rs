@@ -3,6 +3,7 @@
 use super::checkpoint::Checkpoint;
 use super::naming::{Naming, gguf_layer};
 use super::tensors::Tensors;
+use super::widen;
 use crate::error::{Error, Result};
 use crate::ir::hir::Module;
 use crate::lower::LOGITS;
@@ -183,7 +184,10 @@ impl dyn Model + '_ {
     /// As [`build`](Model::build); `Unsupported` for a tensor that no weight named.
     pub fn module(&self, checkpoint: &Checkpoint<'_>, context: u64) -> Result<Module> {
         let tensors = Tensors::new(checkpoint);
-        let module = self.build(&tensors, context)?;
+        let mut module = self.build(&tensors, context)?;
+        if self.facts().task != Task::Generate {
+            widen::vectors(&mut module);
+        }
         tensors.finish()?;
         Ok(module)
     }

@@ -4,11 +4,12 @@ use super::checkpoints::{Folder, header, json, outputs, recorded};
 use crate::skip::skip;
 use rlx_core::Code;
 use rlx_core::compare::difference;
+use rlx_core::ir::GraphModule;
 use rlx_core::ir::hir::Module;
 use rlx_core::lower::lower_module;
 use rlx_core::models::{self, Checkpoint, Task};
 use rlx_core::safetensors::json::Json;
-use rlx_core::types::{BATCH, Binding, DType};
+use rlx_core::types::{BATCH, Binding, DType, Scalar};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -249,5 +250,30 @@ fn a_head_of_classes_is_a_layer_on_the_first_row_and_the_mean_of_the_others() {
             })
             .collect();
         near(&got["logits"], &want, name);
+    }
+}
+
+/// Published folders are in f16 or bf16 as a whole: norms and biases too.
+#[test]
+fn folders_in_half_precision_are_their_numbers() {
+    for half in [Scalar::F16, Scalar::Bf16] {
+        for name in
+            ["vit", "dinov2_registers", "wav2vec2", "wav2vec2_stable", "sam", "sam2", "modernbert"]
+        {
+            let mut folder = Folder::open(&fixture(name), "config.json");
+            folder.narrow(half);
+            let checkpoint = folder.checkpoint();
+            let model = models::open(&checkpoint).unwrap();
+            for entry in model.entries(&checkpoint, None).unwrap() {
+                let GraphModule::Hir(module) = &entry.module else { panic!("{name}") };
+                let lowered = lower_module(module, DType::F32);
+                lowered.unwrap_or_else(|e| panic!("{name} {} in {half:?}: {e}", entry.name));
+            }
+        }
+        let mut vit = Folder::open(&fixture("vit"), "config.json");
+        vit.narrow(half);
+        let narrow = run(&vit, "", [2, 48, 48]);
+        vit.widen();
+        assert!(narrow == run(&vit, "", [2, 48, 48]), "{half:?}");
     }
 }

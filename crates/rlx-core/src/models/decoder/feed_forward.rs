@@ -1,12 +1,12 @@
 //! A layer's feed-forward: one for all rows, or experts of which each row chooses some.
 
 use super::names::Part;
-use super::widen::widened;
 use super::{Builder, scaled, small_row};
 use crate::error::Result;
 use crate::ir::hir::{GegluFfn, Linear, Module, MoeFfn, RmsNorm, SwigluFfn, Tensor};
 use crate::math;
 use crate::models::naming::Naming;
+use crate::models::widen::widened;
 use crate::ops::{Binary, Concat, Reshape, Route, Slice, Transpose, Unary, Zip};
 use crate::types::{Dim, Shape};
 use alloc::format;

@@ -16,7 +16,6 @@ mod names;
 mod read;
 mod routed;
 mod short_conv;
-mod widen;
 
 pub use attention::{Attention, KvSource, QkNorm};
 pub use delta_net::{DeltaNet, Projections};
@@ -278,7 +277,7 @@ impl Model for Decoder {
         let x = b.norm(&mut m, x, b.names.output_norm().into(), "output_norm")?;
         m.tap("layer.norm", x);
         b.head(&mut m, x, table)?;
-        widen::vectors(&mut m);
+        super::widen::vectors(&mut m);
         Ok(m)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::Builder;
 use super::names::Part;
-use super::widen::widened;
 use crate::error::Result;
 use crate::ir::hir::{CausalConv1d, Module, Tensor};
+use crate::models::widen::widened;
 use crate::ops::Reshape;
 use crate::types::{Dim, Shape};
 use alloc::format;
