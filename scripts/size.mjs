@@ -12,7 +12,7 @@ import { inRoot, main, Stop } from './lib/tools.mjs';
 
 const BUDGET_BYTES = 1_000_000;
 /** Of each build for networks, alone. A session runs language models too, with their experts and recurrences. */
-const GRAPHS_BUDGET_BYTES = 1_150_000;
+const GRAPHS_BUDGET_BYTES = 1_400_000;
 /** Of the module that holds answers to a form, which a page fetches with the first call that asks for one. */
 const GRAMMAR_BUDGET_BYTES = 600_000;
 /** Of the page's own scripts and styles beside the package, as they are fetched before somebody opens a part of it. */

@@ -84,8 +84,11 @@ impl Sam3Config {
         let middle = b.concat(&[middle, height, width], 2, &of("places"));
         let place = b.linear(middle, &of("boxes_pos_enc_project"), [c, c + 2], None)?;
         let kinds = b.tensor(&of("label_embed.weight"), &[2, c])?;
-        // Whatever label padding has, nothing sees its row.
-        let kind = b.m.op(Gather::default(), &[kinds, labels], &of("kinds"));
+        // Whatever label padding has, nothing sees its row: it counts as a box of what is no such thing.
+        let such = b.number(DType::I32, 1.0, &of("such"))?;
+        let is = b.m.op(Compare { f: Comparison::Eq }, &[labels, such], &of("is_such"));
+        let row = b.m.op(Cast { to: DType::I32 }, &[is], &of("kind_rows"));
+        let kind = b.m.op(Gather::default(), &[kinds, row], &of("kinds"));
         let x = b.add(direct, pooled, &of("with_features"));
         let x = b.add(x, place, &of("with_place"));
         Ok(b.add(x, kind, &of("with_kind")))
