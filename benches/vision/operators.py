@@ -49,7 +49,19 @@ def sdpa(n, heads, rows, width, bias=False):
     return dict(inputs=inputs, step=step, flops=4 * n * heads * rows * rows * width, moved=moved)
 
 
+def linear(rows, width):
+    """A chain of square products in f32."""
+    x, w = [rows, width], [width, width]
+    step = lambda i, last: ([f"%l{i} = linear {last}, %w"], f"%l{i}")
+    return dict(inputs=dict(x=x, w=w), step=step, flops=2 * rows * width * width, moved=[x, w, x])
+
+
 CASES = {
+    # Products of encoders: DINOv2-S at 518, ViT-B, SAM, FLUX.2 klein at 1024.
+    "linear_1370_384": lambda: linear(1370, 384),
+    "linear_197_768": lambda: linear(197, 768),
+    "linear_4096_768": lambda: linear(4096, 768),
+    "linear_4608_3072": lambda: linear(4608, 3072),
     # SAM's image encoder (ViT-B at 1024): patches, windows of 14x14, whole images, neck.
     "sam_patches_16x16_3_768": lambda: conv(1, 3, 1024, 16, stride=16, filters=768),
     "sam_windows_196": lambda: sdpa(25, 12, 196, 64),
