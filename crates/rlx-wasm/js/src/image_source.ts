@@ -1,5 +1,6 @@
 /** Images of a page as pixels: RGBA, 8 bits a channel, row by row. */
 
+import type { PageCanvas, PageImage, PageImageBitmap, PageImageData, PageOffscreenCanvas, PageVideo, PageVideoFrame } from './dom_types.js';
 import { RlxError, usage } from './error.js';
 
 /** An image in memory: `data` has four bytes a pixel (red, green, blue, alpha), row by row from the top. */
@@ -14,7 +15,7 @@ export interface Pixels {
  * workers without a canvas take pixels alone.
  */
 export type ImageInput =
-  | Blob | ImageBitmap | ImageData | HTMLImageElement | HTMLVideoElement | HTMLCanvasElement | OffscreenCanvas | VideoFrame
+  | Blob | PageImageBitmap | PageImageData | PageImage | PageVideo | PageCanvas | PageOffscreenCanvas | PageVideoFrame
   | Pixels;
 
 /** Most pixels of an image: 100 million. */

@@ -1,5 +1,6 @@
 /** A mask: the pixels of an image that a model takes for a thing. */
 
+import type { PageImageBitmap, PageImageData } from './dom_types.js';
 import { RlxError, usage } from './error.js';
 import type { MaskPaint } from './segment_types.js';
 
@@ -24,7 +25,7 @@ export class Mask {
    * The mask as pixels of a canvas: covered ones have the colour, the others are transparent. Throws an `RlxError`:
    * `usage` (the colour), `unsupported` (there is no `ImageData` here, as in Node).
    */
-  toImageData({ color = [0, 0, 0] }: MaskPaint = {}): ImageData {
+  toImageData({ color = [0, 0, 0] }: MaskPaint = {}): PageImageData {
     const rgba = toRgba(color);
     if (typeof ImageData === 'undefined') throw new RlxError('unsupported', 'there is no ImageData here', { hint: 'covered has the pixels' });
     const image = new ImageData(this.width, this.height);
@@ -41,7 +42,7 @@ export class Mask {
    * The mask as an image for `drawImage`. With `globalCompositeOperation = 'destination-in'` and an opaque colour it
    * cuts the thing out of a canvas that has the image. Close it when it is drawn. Rejects as `toImageData`.
    */
-  async toImageBitmap(paint: MaskPaint = {}): Promise<ImageBitmap> {
+  async toImageBitmap(paint: MaskPaint = {}): Promise<PageImageBitmap> {
     const image = this.toImageData(paint);
     return createImageBitmap(image);
   }

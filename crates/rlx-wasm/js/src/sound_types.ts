@@ -1,5 +1,6 @@
 /** The public types of `Transcriber`. */
 
+import type { PageAudioBuffer, PageMediaStream } from './dom_types.js';
 import type { NetworkOptions } from './session_types.js';
 import type { FileSource, ModelSource } from './types.js';
 
@@ -48,13 +49,13 @@ export interface Samples {
  * whole, by the browser's `decodeAudioData`, which workers, Node and Deno do not have: there, and for hours of sound, give
  * samples, or `listen` to a stream of them.
  */
-export type SoundInput = Blob | AudioBuffer | Samples;
+export type SoundInput = Blob | PageAudioBuffer | Samples;
 
 /**
  * A sound that comes in time: a stream or an async iterable of samples, all of one rate, in chunks of any sizes; or a
  * `MediaStream`, such as a microphone's or a tab's, of which the first track with sound is heard.
  */
-export type SoundStream = ReadableStream<Samples | AudioBuffer> | AsyncIterable<Samples | AudioBuffer> | MediaStream;
+export type SoundStream = ReadableStream<Samples | PageAudioBuffer> | AsyncIterable<Samples | PageAudioBuffer> | PageMediaStream;
 
 /** A word, and when it is said, in seconds from the sound's start. */
 export interface SpokenWord {
