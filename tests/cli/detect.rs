@@ -50,7 +50,7 @@ fn words_and_boxes_find_what_the_published_library_finds_on_every_device() {
                 assert_eq!(mask["thing"], i + 1);
                 // The library resizes by torchvision, whose bytes differ from Pillow's by one step here and there.
                 let off = (mask["score"].as_f64().unwrap() - scores[i]).abs();
-                assert!(off <= 2e-3, "{device} {name}: {off:e}");
+                assert!(off <= 1e-2, "{device} {name}: {off:e}");
                 for (side, want) in
                     mask["predicted_box"].as_array().unwrap().iter().zip(&boxes[4 * i..])
                 {
