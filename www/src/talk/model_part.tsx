@@ -1,7 +1,8 @@
 /** Which model hears: the one that is offered, or one's own. Nothing is fetched before a button is pressed. */
 
 import { OwnModel } from '../models/own_model.js';
-import { about, bytes, duration } from '../ui/format.js';
+import { FetchingView } from '../ui/fetching_view.js';
+import { about } from '../ui/format.js';
 import { fetching, listener, loadListener, modelFailure, OFFERED, stopLoading } from './model.js';
 
 export function ModelPart() {
@@ -57,24 +58,5 @@ function Here() {
 
 function Fetching() {
   const { source, progress } = fetching.value!;
-  const { loadedBytes = 0, totalBytes, bytesPerSecond, phase } = progress ?? {};
-  const left = bytesPerSecond && totalBytes ? `, ${duration((totalBytes - loadedBytes) / bytesPerSecond)} left` : '';
-  return (
-    <>
-      <p role="status">
-        Loading <bdi>{source.name}</bdi>
-      </p>
-      <progress max={1} aria-label="Bytes loaded" value={totalBytes ? loadedBytes / totalBytes : undefined} />
-      <div class="row">
-        <p class="hint grow">
-          {phase === 'weights' || phase === 'headers'
-            ? `${bytes(loadedBytes)}${totalBytes ? ` of ${bytes(totalBytes)}` : ''}${left}`
-            : 'Getting ready'}
-        </p>
-        <button type="button" onClick={stopLoading}>
-          Stop
-        </button>
-      </div>
-    </>
-  );
+  return <FetchingView name={source.name} progress={progress} onStop={stopLoading} />;
 }

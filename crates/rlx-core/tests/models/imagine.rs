@@ -61,9 +61,7 @@ fn run(
 /// With its points between layers as outputs.
 fn with_taps(module: &Module) -> Module {
     let mut module = module.clone();
-    for (tap, x) in module.taps.clone() {
-        module.output(tap, x);
-    }
+    module.output_taps();
     module
 }
 

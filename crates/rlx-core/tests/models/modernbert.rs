@@ -70,9 +70,7 @@ fn a_folder_gives_what_was_recorded() {
         assert_eq!((facts.task, facts.layers, facts.width), (Task::Embed, 4, 64));
         assert_eq!((facts.context, facts.vocab), (64, 331));
         let mut module = module(&checkpoint).unwrap();
-        for (tap, x) in module.taps.clone() {
-            module.output(tap, x);
-        }
+        module.output_taps();
         let mut got = outputs(&bound(&module, 3, 29).unwrap(), &folder.weights(), &given);
         for (tap, rows) in got.iter_mut().filter(|(_, rows)| rows.len() == 3 * 29 * D) {
             // Rows of padding are zero in the record, and finite here.
@@ -130,9 +128,7 @@ fn local_layers_see_half_of_the_window_on_either_side() {
     let layers =
         header_of(&folder, |name| !["layers.2.", "layers.3."].iter().any(|l| name.starts_with(l)));
     let mut module = module(&Checkpoint::transformers(&config, &layers)).unwrap();
-    for (tap, x) in module.taps.clone() {
-        module.output(tap, x);
-    }
+    module.output_taps();
     let text: Vec<u32> = (0..20).map(|i| (i * 37 + 5) % 331).collect();
     let mut other = text.clone();
     other[10] = 300;

@@ -45,9 +45,7 @@ fn networks(checkpoint: &Checkpoint<'_>) -> rlx_core::Result<BTreeMap<&'static s
 /// Runs a network over a prompt of so many points; its points of comparison are outputs too.
 fn run(module: &Module, weights: &Data, points: u64, given: &Data) -> BTreeMap<String, Vec<f32>> {
     let mut module = module.clone();
-    for (name, x) in module.taps.clone() {
-        module.output(name, x);
-    }
+    module.output_taps();
     let sizes = [(BATCH, 1), ("POINTS", points)].map(|(name, n)| (name.to_owned(), n));
     let g = lower_module(&module, DType::F32).unwrap();
     let g = g.specialize(&module.name, &Binding::from(sizes)).unwrap();

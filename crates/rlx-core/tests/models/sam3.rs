@@ -50,9 +50,7 @@ fn run(
     given: &Data,
 ) -> BTreeMap<String, Vec<f32>> {
     let mut module = module.clone();
-    for (name, x) in module.taps.clone() {
-        module.output(name, x);
-    }
+    module.output_taps();
     let sizes = [(BATCH, batch), ("TOKENS", tokens), ("BOXES", boxes)];
     let sizes = sizes.map(|(name, n)| (name.to_owned(), n as u64));
     let g = lower_module(&module, DType::F32).unwrap();

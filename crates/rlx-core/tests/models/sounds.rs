@@ -22,9 +22,7 @@ fn open(name: &str) -> Folder {
 fn graph(checkpoint: &Checkpoint<'_>, batch: u64, samples: u64) -> rlx_core::Result<Graph> {
     let model = models::open(checkpoint)?;
     let mut module = model.module(checkpoint, 64)?;
-    for (tap, x) in module.taps.clone() {
-        module.output(tap, x);
-    }
+    module.output_taps();
     let sizes = [(BATCH.into(), batch), (SAMPLES.into(), samples)];
     lower_module(&module, DType::F32)?.specialize(&module.name, &Binding::from(sizes))
 }

@@ -27,9 +27,7 @@ fn module(checkpoint: &Checkpoint<'_>) -> rlx_core::Result<Module> {
 /// Outputs and taps of a folder's model for recorded images of that tag.
 fn run(folder: &Folder, tag: &str, [batch, height, width]: [u64; 3]) -> BTreeMap<String, Vec<f32>> {
     let mut module = module(&folder.checkpoint()).unwrap();
-    for (tap, x) in module.taps.clone() {
-        module.output(tap, x);
-    }
+    module.output_taps();
     let sizes = [(BATCH, batch), ("HEIGHT", height), ("WIDTH", width)].map(|(s, n)| (s.into(), n));
     let g = lower_module(&module, DType::F32).unwrap();
     let g = g.specialize(&module.name, &Binding::from(sizes)).unwrap();

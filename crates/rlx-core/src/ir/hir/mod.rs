@@ -226,6 +226,13 @@ impl Module {
         self.outputs.push((name.into(), x));
     }
 
+    /// Makes every point that a check may look at an output too, under its name.
+    pub fn output_taps(&mut self) {
+        for (name, x) in self.taps.clone() {
+            self.output(name, x);
+        }
+    }
+
     /// Names a tensor that `rlx verify` compares with a record.
     pub fn tap(&mut self, name: impl Into<String>, x: Tensor) {
         self.taps.push((name.into(), x));

@@ -7,16 +7,11 @@ use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
 use crate::models::tensors::Tensors;
 use crate::ops::{
-    BatchMatMul, Cast, Compare, Comparison, Constant, Gather, HeadLayout, Iota, Pad, PadMode, Sdpa,
-    Window,
+    BatchMatMul, Cast, Compare, Comparison, Constant, Gather, HeadLayout, Iota, Sdpa, Window,
 };
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
-
-/// Axes of a padded grid in windows: `[B, rows, w, columns, w, D]` to `[B, rows, columns, w, w, D]` and back.
-const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 
 impl SamConfig {
     /// `pixel_values [BATCH, 3, S, S]` to `image_embeddings [BATCH, C, G, G]`.
@@ -70,32 +65,10 @@ impl SamConfig {
     /// Attention within windows. The grid is padded at its bottom and right with zeros, which are seen as the biases
     /// of the projections.
     fn windows(&self, b: &mut Make<'_, '_>, x: Tensor, name: &str, grid: u64) -> Result<Tensor> {
-        let (batch, d, w) = (Dim::symbol(BATCH), Dim::from(self.dim), self.window);
-        let across = grid.div_ceil(w);
-        let whole = across * w;
-        let mut x = x;
-        if whole != grid {
-            let high = vec![0, whole - grid, whole - grid, 0];
-            let pad = Pad { low: vec![0; 4], high, mode: PadMode::Constant(0.0) };
-            x = b.m.op(pad, &[x], &format!("{name}.pad"));
-        }
-        let split = [batch.clone(), across.into(), w.into(), across.into(), w.into(), d.clone()];
-        let x = b.reshape(x, &split, &format!("{name}.split"));
-        let x = b.transpose(x, &WINDOWS, &format!("{name}.windows"));
-        let items = batch.mul(&Dim::from(across * across))?;
-        let each = [items.clone(), w.into(), w.into(), d.clone()];
-        let x = b.reshape(x, &each, &format!("{name}.items"));
+        let (d, w) = (Dim::from(self.dim), self.window);
+        let (x, items) = b.windows(x, name, d.clone(), [grid, w])?;
         let y = self.seen(b, x, name, items, w)?;
-        let back = [batch.clone(), across.into(), across.into(), w.into(), w.into(), d.clone()];
-        let y = b.reshape(y, &back, &format!("{name}.back"));
-        let y = b.transpose(y, &WINDOWS, &format!("{name}.places"));
-        let mut y = b.reshape(y, &[batch, whole.into(), whole.into(), d], &format!("{name}.grid"));
-        if whole != grid {
-            for axis in [1, 2] {
-                y = b.slice(y, axis, 0, grid.into(), &format!("{name}.crop{axis}"));
-            }
-        }
-        Ok(y)
+        Ok(b.grid_of_windows(y, name, d, [grid, w, grid.div_ceil(w)]))
     }
 
     /// Attention among all `n x n` places of each item of `[N, n, n, D]`.

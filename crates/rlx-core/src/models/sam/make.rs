@@ -4,11 +4,12 @@ use super::super::tensors::Tensors;
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor, Weight};
 use crate::ops::{
-    Binary, Cast, Concat, Constant, Conv, ConvTranspose, Expand, Map, Mask, Reshape, Sdpa, Slice,
-    Transpose, Unary, Window, Zip,
+    Binary, Cast, Concat, Constant, Conv, ConvTranspose, Expand, Map, Mask, Pad, PadMode, Reshape,
+    Sdpa, Slice, Transpose, Unary, Window, Zip,
 };
-use crate::types::{DType, Dim, Shape};
+use crate::types::{BATCH, DType, Dim, Shape};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// The name in SAM's files of the last projection of an attention.
@@ -16,6 +17,9 @@ pub(in crate::models) const OUT_PROJ: &str = "out_proj";
 
 /// Added to the variance where the makers name no number.
 pub(in crate::models) const EPS: f32 = 1e-6;
+
+/// Axes of a padded grid in windows: `[B, rows, w, columns, w, D]` to `[B, rows, columns, w, w, D]` and back.
+const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 
 /// A module and the file's tensors, while blocks are appended.
 pub(in crate::models) struct Make<'a, 't> {
@@ -135,6 +139,55 @@ impl Make<'_, '_> {
     pub fn scaled(&mut self, x: Tensor, by: f64, label: &str) -> Result<Tensor> {
         let by = self.number(DType::F32, by, &format!("{label}_factor"))?;
         Ok(self.zip(Binary::Mul, x, by, label))
+    }
+
+    /// A grid cut into windows of `w x w` places: `[BATCH, grid, grid, D]` to `[N, w, w, D]`, and `N`. Where windows
+    /// do not divide it, it is padded at its bottom and right with zeros.
+    pub fn windows(
+        &mut self,
+        x: Tensor,
+        name: &str,
+        d: Dim,
+        [grid, w]: [u64; 2],
+    ) -> Result<(Tensor, Dim)> {
+        let of = |part: &str| format!("{name}.{part}");
+        let (batch, across) = (Dim::symbol(BATCH), grid.div_ceil(w));
+        let whole = across * w;
+        let mut x = x;
+        if whole != grid {
+            let high = vec![0, whole - grid, whole - grid, 0];
+            let pad = Pad { low: vec![0; 4], high, mode: PadMode::Constant(0.0) };
+            x = self.m.op(pad, &[x], &of("pad"));
+        }
+        let split = [batch.clone(), across.into(), w.into(), across.into(), w.into(), d.clone()];
+        let x = self.reshape(x, &split, &of("split"));
+        let x = self.transpose(x, &WINDOWS, &of("windows"));
+        let items = batch.mul(&Dim::from(across * across))?;
+        let x = self.reshape(x, &[items.clone(), w.into(), w.into(), d], &of("items"));
+        Ok((x, items))
+    }
+
+    /// Windows put together again: `[N, w, w, D]`, `across` along an edge, to `[BATCH, grid, grid, D]`. What was padded
+    /// is cut off.
+    pub fn grid_of_windows(
+        &mut self,
+        y: Tensor,
+        name: &str,
+        d: Dim,
+        [grid, w, across]: [u64; 3],
+    ) -> Tensor {
+        let of = |part: &str| format!("{name}.{part}");
+        let (batch, whole) = (Dim::symbol(BATCH), across * w);
+        let back = [batch.clone(), across.into(), across.into(), w.into(), w.into(), d.clone()];
+        let y = self.reshape(y, &back, &of("back"));
+        let y = self.transpose(y, &WINDOWS, &of("places"));
+        let mut y = self.reshape(y, &[batch, whole.into(), whole.into(), d], &of("grid"));
+        if whole != grid {
+            for axis in [1, 2] {
+                y = self.slice(y, axis, 0, grid.into(), &of(&format!("crop{axis}")));
+            }
+        }
+        y
     }
 
     /// `q [N, S, C], k, v [N, T, C] -> [N, S, C]`, over heads that are `inner` wide together.

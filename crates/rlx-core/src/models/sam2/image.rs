@@ -6,14 +6,12 @@ use super::super::tensors::Tensors;
 use super::{HieraBlock, STAGES, Sam2Config};
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
-use crate::ops::{Interpolate, Interpolation, Pad, PadMode, Pool, PoolKind, Sdpa, Window};
+use crate::ops::{Interpolate, Interpolation, Pool, PoolKind, Sdpa, Window};
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Axes of a padded grid in windows: `[B, rows, w, columns, w, D]` to `[B, rows, columns, w, w, D]` and back.
-const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 /// From channels first to last, and from last to first.
 const LAST: [usize; 4] = [0, 2, 3, 1];
 const FIRST: [usize; 4] = [0, 3, 1, 2];
@@ -113,33 +111,11 @@ impl Sam2Config {
     ) -> Result<Tensor> {
         let before = block.stage - usize::from(block.pools);
         let (from, d) = (Dim::from(self.dims[before]), Dim::from(self.dims[block.stage]));
-        let (batch, across) = (Dim::symbol(BATCH), grid.div_ceil(w));
-        let of = |part: &str| format!("{name}.{part}");
-        let whole = across * w;
-        let mut x = x;
-        if whole != grid {
-            let high = vec![0, whole - grid, whole - grid, 0];
-            let pad = Pad { low: vec![0; 4], high, mode: PadMode::Constant(0.0) };
-            x = b.m.op(pad, &[x], &of("pad"));
-        }
-        let split = [batch.clone(), across.into(), w.into(), across.into(), w.into(), from.clone()];
-        let x = b.reshape(x, &split, &of("split"));
-        let x = b.transpose(x, &WINDOWS, &of("windows"));
-        let items = batch.mul(&Dim::from(across * across))?;
-        let x = b.reshape(x, &[items.clone(), w.into(), w.into(), from], &of("items"));
+        let across = grid.div_ceil(w);
+        let (x, items) = b.windows(x, name, from, [grid, w])?;
         let y = self.seen(b, x, name, block, items, w)?;
         let (grid, w) = if block.pools { (grid / 2, w / 2) } else { (grid, w) };
-        let whole = across * w;
-        let back = [batch.clone(), across.into(), across.into(), w.into(), w.into(), d.clone()];
-        let y = b.reshape(y, &back, &of("back"));
-        let y = b.transpose(y, &WINDOWS, &of("places"));
-        let mut y = b.reshape(y, &[batch, whole.into(), whole.into(), d], &of("grid"));
-        if whole != grid {
-            for axis in [1, 2] {
-                y = b.slice(y, axis, 0, grid.into(), &of(&format!("crop{axis}")));
-            }
-        }
-        Ok(y)
+        Ok(b.grid_of_windows(y, name, d, [grid, w, across]))
     }
 
     /// Attention among all `n x n` places of each item of `[N, n, n, D]`; where the block pools, of queries that are

@@ -6,13 +6,10 @@ use super::super::tensors::Tensors;
 use super::{FIRST, LAST, Sam3Config, mlp};
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
-use crate::ops::{AxialRope2d, Pad, PadMode, Sdpa, Unary, Window};
+use crate::ops::{AxialRope2d, Sdpa, Unary, Window};
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
 use alloc::vec;
-
-/// Axes of a padded grid in windows: `[B, rows, w, columns, w, D]` to `[B, rows, columns, w, w, D]` and back.
-const WINDOWS: [usize; 6] = [0, 1, 3, 2, 4, 5];
 
 const BACKBONE: &str = "vision_encoder.backbone";
 
@@ -76,31 +73,10 @@ impl Sam3Config {
     /// of the projections.
     fn windows(&self, b: &mut Make<'_, '_>, x: Tensor, name: &str) -> Result<Tensor> {
         let (grid, w) = (self.image.grid, self.image.window);
-        let (batch, d, across) = (Dim::symbol(BATCH), Dim::from(self.image.dim), grid.div_ceil(w));
-        let of = |part: &str| format!("{name}.{part}");
-        let whole = across * w;
-        let mut x = x;
-        if whole != grid {
-            let high = vec![0, whole - grid, whole - grid, 0];
-            let pad = Pad { low: vec![0; 4], high, mode: PadMode::Constant(0.0) };
-            x = b.m.op(pad, &[x], &of("pad"));
-        }
-        let split = [batch.clone(), across.into(), w.into(), across.into(), w.into(), d.clone()];
-        let x = b.reshape(x, &split, &of("split"));
-        let x = b.transpose(x, &WINDOWS, &of("windows"));
-        let items = batch.mul(&Dim::from(across * across))?;
-        let x = b.reshape(x, &[items.clone(), w.into(), w.into(), d.clone()], &of("items"));
+        let d = Dim::from(self.image.dim);
+        let (x, items) = b.windows(x, name, d.clone(), [grid, w])?;
         let y = self.seen(b, x, name, items, w)?;
-        let back = [batch.clone(), across.into(), across.into(), w.into(), w.into(), d.clone()];
-        let y = b.reshape(y, &back, &of("back"));
-        let y = b.transpose(y, &WINDOWS, &of("places"));
-        let mut y = b.reshape(y, &[batch, whole.into(), whole.into(), d], &of("grid"));
-        if whole != grid {
-            for axis in [1, 2] {
-                y = b.slice(y, axis, 0, grid.into(), &of(&format!("crop{axis}")));
-            }
-        }
-        Ok(y)
+        Ok(b.grid_of_windows(y, name, d, [grid, w, grid.div_ceil(w)]))
     }
 
     /// Attention among all `n x n` places of each item of `[N, n, n, D]`. Positions are as far apart in a window as

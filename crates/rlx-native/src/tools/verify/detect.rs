@@ -85,9 +85,7 @@ fn made(
     if stages {
         for entry in &mut network.entries {
             let module = entry.module.as_hir_mut()?;
-            for (tap, x) in module.taps.clone() {
-                module.output(tap, x);
-            }
+            module.output_taps();
         }
     }
     let mut session =

@@ -88,9 +88,7 @@ fn encoded(
     let entry = network.entries.first_mut().ok_or_else(|| Error::internal("no entry"))?;
     let (name, module) = (entry.name.clone(), entry.module.as_hir_mut()?);
     if taps {
-        for (tap, x) in module.taps.clone() {
-            module.output(tap, x);
-        }
+        module.output_taps();
     }
     let options = CompileOptions::default();
     let mut session = network.open(row, device.clone(), &options, &mut |_, _| {})?;

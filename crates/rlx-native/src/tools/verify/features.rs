@@ -75,9 +75,7 @@ fn session(
     let entry = network.entries.first_mut().ok_or_else(|| Error::internal("no entry"))?;
     let module = entry.module.as_hir_mut()?;
     if taps {
-        for (tap, x) in module.taps.clone() {
-            module.output(tap, x);
-        }
+        module.output_taps();
     }
     network.open(row, device.clone(), &CompileOptions::default(), &mut |_, _| {})
 }

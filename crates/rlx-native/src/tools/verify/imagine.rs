@@ -133,9 +133,7 @@ impl<'a> Runner<'a> {
             for entry in &mut network.entries {
                 let module = entry.module.as_hir_mut()?;
                 module.outputs.clear();
-                for (tap, x) in module.taps.clone() {
-                    module.output(tap, x);
-                }
+                module.output_taps();
             }
         }
         let options = CompileOptions::default();

@@ -28,9 +28,7 @@ pub(super) fn outputs(
     let entry = network.entries.first_mut().ok_or_else(|| Error::internal("no entry"))?;
     let (name, module) = (entry.name.clone(), entry.module.as_hir_mut()?);
     if with_layers {
-        for (tap, x) in module.taps.clone() {
-            module.output(tap, x);
-        }
+        module.output_taps();
     }
     let options = CompileOptions::default();
     let mut session = network.open(row, device.clone(), &options, &mut |_, _| {})?;
