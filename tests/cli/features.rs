@@ -318,9 +318,14 @@ fn files_that_are_no_image_are_refused_before_memory_is_taken() {
     let read = "at most 100000000 pixels are read, and 1048576 along an edge";
     let formats = "give a PNG, JPEG, WebP or GIF file";
     let cases: [(&str, &[u8], &str, &str); 8] = [
-        ("text.png", b"no picture, but words", "this is no picture that is read", formats),
-        ("empty.png", b"", "this is no picture that is read", formats),
-        ("model.png", b"GGUF\x03\0\0\0", "this is no picture that is read", formats),
+        (
+            "text.png",
+            b"no picture, but words",
+            "the file is not an image in a supported format",
+            formats,
+        ),
+        ("empty.png", b"", "the file is not an image in a supported format", formats),
+        ("model.png", b"GGUF\x03\0\0\0", "the file is not an image in a supported format", formats),
         ("bmp.png", b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0", "the picture is not supported", formats),
         ("inks.jpg", &inks, "a JPEG file of four inks (CMYK) is not supported", "save it as RGB"),
         ("edge.png", &promises(0x7fff_ffff, 1), "the picture is too large", read),

@@ -39,7 +39,10 @@ pub fn read(path: &Path) -> Result<Image> {
 pub fn decode(bytes: &[u8]) -> Result<Image> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|e| Error::new(Code::Io, format!("{e}")))?;
-    let unknown = || Error::new(Code::Unsupported, "this is no picture that is read").hint(FORMATS);
+    let unknown = || {
+        Error::new(Code::Unsupported, "the file is not an image in a supported format")
+            .hint(FORMATS)
+    };
     let format = reader.format().ok_or_else(unknown)?;
     if format == ImageFormat::Jpeg && jpeg_components(bytes) == Some(4) {
         let what = "a JPEG file of four inks (CMYK) is not supported";

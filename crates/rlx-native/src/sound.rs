@@ -127,7 +127,8 @@ impl SoundReader {
             MetadataOptions::default(),
         );
         let format = format.map_err(|e| refused(&e))?;
-        let unknown = || Error::new(Code::Unsupported, "there is no sound that is read");
+        let unknown =
+            || Error::new(Code::Unsupported, "the file has no sound in a supported format");
         let track =
             format.default_track(TrackType::Audio).ok_or_else(|| unknown().hint(FORMATS))?;
         let codec = track.codec_params.as_ref().and_then(|p| p.audio());
@@ -227,10 +228,11 @@ fn refused(e: &Refused) -> Error {
             Error::bad_file("the file ends before its sound begins").hint(FORMATS)
         }
         Refused::IoError(e) => Error::new(Code::Io, format!("the sound cannot be read: {e}")),
-        Refused::Unsupported(why) => {
-            Error::new(Code::Unsupported, format!("this is no sound that is read: {why}"))
-                .hint(FORMATS)
-        }
+        Refused::Unsupported(why) => Error::new(
+            Code::Unsupported,
+            format!("the file is not a sound in a supported format: {why}"),
+        )
+        .hint(FORMATS),
         e => Error::bad_file(format!("the sound cannot be read: {e}")).hint(DAMAGED),
     }
 }
