@@ -3,6 +3,9 @@ import { offline } from './plugins/offline.js';
 import { policy } from './plugins/policy.js';
 
 export default defineConfig({
+  // A file that is not there is missing. An application of one page would get that page in its place, and a model's
+  // folder may lack files.
+  appType: 'mpa',
   base: './', // the built demo works from any folder of any static server
   publicDir: '../models', // the default model's shards, at /rustdoc-29m/
   build: {

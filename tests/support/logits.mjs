@@ -7,7 +7,7 @@
  */
 export async function logitsOf({ base, files, device, gpu, kv, activations, context = null, prompt, maxTokens, threads = 1 }) {
   const part = (name) => import(`${base}/${name}.js`);
-  const [{ loadModule }, { languageFiles, openModel }, { GpuHost }, { load }, { platform }, { ShardReader }, { BlobSource }] =
+  const [{ loadModule }, { findModel, languageFiles, openModel }, { GpuHost }, { load }, { platform }, { ShardReader }, { BlobSource }] =
     await Promise.all(['wasm_module', 'folder', 'gpu_host', 'loader', 'platform', 'shard', 'source'].map(part));
   const module = await loadModule(undefined, threads);
   const host = device === 'webgpu' ? await GpuHost.create(gpu) : null;
@@ -15,7 +15,7 @@ export async function logitsOf({ base, files, device, gpu, kv, activations, cont
   const engine = module.create(JSON.stringify(options), platform, host);
   const abort = new AbortController();
   const open = async (file) => new ShardReader(new BlobSource(file), abort.signal);
-  await load(await openModel(engine, languageFiles(files), { open }), { engine, host, abort });
+  await load(await openModel(engine, await findModel(languageFiles(files), open), open), { engine, host, abort });
   engine.start(JSON.stringify({ prompt_ids: prompt, temperature: 0, max_tokens: maxTokens }));
   let event;
   do event = JSON.parse(await engine.nextEvent());

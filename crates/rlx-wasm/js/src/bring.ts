@@ -4,8 +4,8 @@ import { addressOf, isOnDisk } from './address.js';
 import { chooseThreads } from './builds.js';
 import { openStore, ShardCache } from './cache.js';
 import { cancelled, RlxError, throwIfAborted, toRlxError } from './error.js';
-import { languageFiles, openModel } from './folder.js';
-import type { ModelFiles } from './folder.js';
+import { findModel, languageFiles, openModel } from './folder.js';
+import type { FoundModel, ModelFiles } from './folder.js';
 import { GpuHost } from './gpu_host.js';
 import type { ScopeError } from './gpu_host.js';
 import { CHECKS, keep, kept, TIMES, TUNINGS } from './kept.js';
@@ -56,6 +56,7 @@ export interface Bringing<W extends WasmLoading = WasmLoading> {
   /** With `auto` and a GPU. */
   rival?: Rival<W> | undefined;
   abort: AbortController;
+  model: FoundModel;
   /** A reader of a file, from the cache if the file is there. */
   open(item: FileItem): Promise<ShardReader>;
 }
@@ -67,7 +68,7 @@ interface Kind<W extends WasmLoading> {
   /** Constructor options besides those of every device. */
   options?: object;
   files: ModelFiles;
-  /** Loads it, from its files. Answers with an engine that took the place of `wasm`. */
+  /** Loads it, once it was found. Answers with an engine that took the place of `wasm`. */
   load(wasm: W, bringing: Bringing<W>): Promise<W | void>;
 }
 
@@ -93,12 +94,11 @@ export function bring(options: LoadOptions, { onProgress, tokens }: Extra = opti
     module: (host) => loadModule(options.wasm, host ? 1 : threads),
     options: engineOptions(options),
     files,
-    load: async (wasm, bringing) => {
-      const { host, abort, rival } = bringing;
+    load: async (wasm, { host, abort, rival, model, open }) => {
       // Without the script there is no contest, and the GPU is taken.
       const lazily = rival && await lazy.contest().catch(() => undefined);
       const running: Contending = lazily?.contest(wasm, host!, rival!, threads, abort.signal) ?? { engine: wasm };
-      const shards = await openModel(running.engine, files, bringing);
+      const shards = await openModel(running.engine, model, open);
       await load(shards, { ...running, host, abort, onProgress, tokens });
       const { engine } = running;
       const found = engine.found();
@@ -134,7 +134,8 @@ export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kin
     const chosen = await chooseDevice(options, fallback);
     host = chosen.host;
     throwIfAborted(signal);
-    const { create, threads = 1 } = await kind.module(host);
+    const open = opener(options, kind.files.items, integrity, abort.signal);
+    const [{ create, threads = 1 }, model] = await Promise.all([kind.module(host), findModel(kind.files, open)]);
     throwIfAborted(signal);
     wasm = create(JSON.stringify({ ...chosen.options, ...kind.options, threads }), platform, host);
     const rival: Rival<W> = {
@@ -149,9 +150,7 @@ export async function bringTo<W extends WasmLoading>(options: DeviceOptions, kin
       },
     };
     const mayMove = host && (options.device ?? 'auto') === 'auto';
-    wasm = await kind.load(wasm, {
-      host, abort, open: opener(options, kind.files.items, integrity, abort.signal), rival: mayMove ? rival : undefined,
-    }) ?? wasm;
+    wasm = await kind.load(wasm, { host, abort, model, open, rival: mayMove ? rival : undefined }) ?? wasm;
     integrity.check();
     const error = host?.takeError();
     if (error) throw webgpuReported(error);

@@ -95,20 +95,39 @@ function languageTexts(folder: Folder | undefined): TextFile[] {
   return texts;
 }
 
-/** Gives the module the texts of a model, and answers with the readers of its weights. */
-export async function openModel(wasm: WasmLoading, { items, texts }: ModelFiles, { open }: Bringing): Promise<ShardReader[]> {
+/** A model whose weights were not opened yet. */
+export interface FoundModel {
+  /** The files of its weights, or the folder that has them. */
+  files: FileItem[] | Folder;
+  /** The texts that it has besides. */
+  texts: ReadText[];
+}
+
+interface ReadText {
+  name: string;
+  at: string;
+  bytes: Uint8Array;
+}
+
+/** Finds a model and reads its texts. That needs no module: a load says what a folder lacks before its module has come. */
+export async function findModel({ items, texts }: ModelFiles, open: Bringing['open']): Promise<FoundModel> {
   const files = await filesOf(items, open);
-  const folder = Array.isArray(files) ? undefined : files;
-  await Promise.all(texts(folder).map((text) => give(wasm, text, open)));
+  const read = await Promise.all(texts(Array.isArray(files) ? undefined : files).map((text) => readFirst(text, open)));
+  return { files, texts: read.filter((text) => text !== undefined) };
+}
+
+/** Gives the module the texts of a model, and answers with the readers of its weights. */
+export async function openModel(wasm: WasmLoading, { files, texts }: FoundModel, open: Bringing['open']): Promise<ShardReader[]> {
+  for (const { name, at, bytes } of texts) wasm.text(name, at, bytes);
   return Array.isArray(files) ? Promise.all(files.map(open)) : openWeights(wasm, files, open);
 }
 
-/** Gives the module a text, or its substitute. */
-async function give(wasm: WasmLoading, { name, from, else: without }: TextFile, open: Bringing['open']): Promise<void> {
+/** A text, or the first of its substitutes that is there; undefined if none is and the folder may lack it. */
+async function readFirst({ name, from, else: without }: TextFile, open: Bringing['open']): Promise<ReadText | undefined> {
   const text = await ifThere(from, open, readText, without !== undefined);
-  if (text) wasm.text(name, text.at, text.bytes);
-  else if (without === undefined) throw lacks('the files', name, 'a model is read by its config.json: give that too');
-  else if (without !== 'none') await give(wasm, without, open);
+  if (text) return { name, ...text };
+  if (without === undefined) throw lacks('the files', name, 'a model is read by its config.json: give that too');
+  return without === 'none' ? undefined : readFirst(without, open);
 }
 
 /** Readers of a folder's weights. */

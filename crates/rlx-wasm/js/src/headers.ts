@@ -3,7 +3,7 @@
 import { chooseDevice, opener } from './bring.js';
 import type { DeviceOptions } from './bring.js';
 import { throwIfAborted, toRlxError } from './error.js';
-import { openModel } from './folder.js';
+import { findModel, openModel } from './folder.js';
 import type { ModelFiles } from './folder.js';
 import type { GpuHost } from './gpu_host.js';
 import { Integrity } from './integrity.js';
@@ -50,12 +50,13 @@ export async function lookAtHeaders<W extends WasmLoading, T>(
   try {
     const chosen = await chooseDevice(options);
     host = chosen.host;
-    const { create } = await look.module();
+    const open = opener(options, look.files.items, new Integrity({}), abort.signal);
+    const [{ create }, model] = await Promise.all([look.module(), findModel(look.files, open)]);
     throwIfAborted(signal);
     const engine = create(JSON.stringify({ ...chosen.options, ...look.own, threads: 1 }), platform, host);
     wasm = engine;
     look.prepare?.(engine);
-    shards = await openModel(engine, look.files, { host, abort, open: opener(options, look.files.items, new Integrity({}), abort.signal) });
+    shards = await openModel(engine, model, open);
     await inParallel(shards, abort, async (shard, i) => {
       await readHeader(shard, i, { engine, host, abort }, () => {});
       await shard.pause(); // closed below: what is kept depends on the model
@@ -64,6 +65,7 @@ export async function lookAtHeaders<W extends WasmLoading, T>(
     throwIfAborted(signal);
     return use({ wasm: engine, host, options: chosen.options, shards, text }, () => ([wasm, host] = [undefined, null]));
   } catch (error) {
+    abort.abort();
     throwIfAborted(signal);
     throw toRlxError(error);
   } finally {

@@ -16,10 +16,9 @@ export function bringNetwork(options: NetworkOptions, files: NetworkFiles, purpo
     module: () => loadGraphs(options.wasm),
     files,
     options: { embed: null, features: false, hear: null, segment: false, ...purpose } satisfies WasmSessionOptions,
-    load: async (wasm, bringing) => {
+    load: async (wasm, { host, abort, model, open }) => {
       if (files.graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(files.graph));
-      const { host, abort } = bringing;
-      await load(await openModel(wasm, files, bringing), { engine: wasm, host, abort, onProgress: options.onProgress });
+      await load(await openModel(wasm, model, open), { engine: wasm, host, abort, onProgress: options.onProgress });
     },
   });
 }

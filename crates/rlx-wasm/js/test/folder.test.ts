@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { Bringing } from '../src/bring.js';
 import type { FileItem } from '../src/options.js';
 import { RlxError } from '../src/error.js';
-import { folderOf, languageFiles, openModel } from '../src/folder.js';
+import { findModel, folderOf, languageFiles, openModel } from '../src/folder.js';
 import { ShardReader } from '../src/shard.js';
 import { BlobSource, missingError } from '../src/source.js';
 import { FakeEngine } from './fakes.js';
@@ -27,7 +27,7 @@ async function opened(items: FileItem[], there: Record<string, string> = {}) {
     if (there[name] === undefined) throw missingError(String(item), 'the server answered 404 Not Found');
     return new ShardReader(new BlobSource(new Blob([there[name]]), String(item)));
   };
-  const shards = await openModel(wasm, languageFiles(items), { host: null, abort: new AbortController(), open });
+  const shards = await openModel(wasm, await findModel(languageFiles(items), open), open);
   return { texts: wasm.texts, asked, shards: shards.map(({ source }) => source.name) };
 }
 

@@ -5,9 +5,11 @@ import { test } from 'node:test';
 import { RlxError } from '../src/error.js';
 import type { FileItem } from '../src/options.js';
 import { folderOf } from '../src/folder.js';
+import { lazyGraphs } from '../src/graphs_module.js';
 import { Live } from '../src/live.js';
 import { embedderFiles, sessionFiles } from '../src/network_files.js';
 import { DeviceTensor } from '../src/device_tensor.js';
+import { Segmenter, Session } from '../src/index.js';
 import type { BufferInput, EmbedderOptions, SessionOptions, TensorInput } from '../src/index.js';
 import { toBuffer, toData, toRaw } from '../src/tensors.js';
 import { FakeSession } from './fakes.js';
@@ -52,6 +54,25 @@ test('options of a session that are wrong are usage, with their names', () => {
     [null, /object of options/],
   ];
   for (const [options, what] of wrong) assert.throws(() => sessionFiles(options as SessionOptions), fault('usage', what));
+});
+
+test('what a folder lacks is told before the module has come', async () => {
+  const { glue } = lazyGraphs;
+  lazyGraphs.glue = () => new Promise(() => {});
+  try {
+    const wasm = new WebAssembly.Module(new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]));
+    const fetch = async () => new Response(null, { status: 404 });
+    const load = { model: 'https://models.test/none/', device: 'cpu', cache: false, wasm, fetch } as const;
+    for (const kind of [Session, Segmenter]) {
+      await assert.rejects(kind.load(load), (error: unknown) => {
+        assert.ok(error instanceof RlxError, String(error));
+        assert.deepEqual([error.code, error.what, error.at], ['io', 'the server answered 404', 'https://models.test/none/config.json']);
+        return true;
+      });
+    }
+  } finally {
+    lazyGraphs.glue = glue;
+  }
 });
 
 test('an embedder\'s folder has small files, of which some may be missing', () => {
