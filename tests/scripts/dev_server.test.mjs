@@ -8,7 +8,10 @@ import { inRoot } from '../../scripts/lib/tools.mjs';
 
 test('the demo is served, and a file that is not there is missing: a model may lack files', async () => {
   const vite = await createServer({
-    root: inRoot('www'), server: { middlewareMode: true, ws: false }, optimizeDeps: { noDiscovery: true }, logLevel: 'error',
+    root: inRoot('www'),
+    server: { middlewareMode: true, ws: false },
+    optimizeDeps: { noDiscovery: true },
+    logLevel: 'error',
   });
   const server = createHttp(vite.middlewares);
   try {
