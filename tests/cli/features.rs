@@ -2,7 +2,8 @@
 //! files that are no such image and of models that see none.
 
 use super::{SMALL, fails, folder, repository, rlx, run};
-use image::{ImageFormat, Rgb, RgbImage, Rgba};
+use image::imageops::{flip_horizontal, flip_vertical, rotate90, rotate180, rotate270};
+use image::{ImageFormat, LumaA, Rgb, RgbImage, Rgba};
 use rlx_core::compare::difference;
 use rlx_core::safetensors::{Header, HeaderReader};
 use rlx_native::npy::Array;
@@ -189,6 +190,24 @@ fn one_picture_is_the_same_in_every_format() {
     wide.save(&paths[2]).unwrap();
     let found = paths.map(|path| rows(&args, &path));
     assert!(found[1] == found[0] && found[2] == found[0]);
+    // Grey that is half seen, and a palette of which a colour is not: over white.
+    let half = made.join("half.png");
+    image::GrayAlphaImage::from_fn(64, 40, |x, y| LumaA([grey[(x, y)].0[0], (y * 6) as u8]))
+        .save(&half)
+        .unwrap();
+    let same = made.join("half-rgba.png");
+    image::RgbaImage::from_fn(64, 40, |x, y| with(Rgb([grey[(x, y)].0[0]; 3]), (y * 6) as u8))
+        .save(&same)
+        .unwrap();
+    assert_eq!(rows(&args, &half), rows(&args, &same));
+    let (colours, seen) = ([[200, 30, 40], [9, 9, 9], [10, 220, 90]], [255, 0, 128]);
+    let index = |x: u32, y: u32| ((x / 7 + y / 5) % 3) as usize;
+    let palette = made.join("palette.png");
+    std::fs::write(&palette, of_palette(64, 40, &colours, &seen, index)).unwrap();
+    image::RgbaImage::from_fn(64, 40, |x, y| with(Rgb(colours[index(x, y)]), seen[index(x, y)]))
+        .save(&same)
+        .unwrap();
+    assert_eq!(rows(&args, &palette), rows(&args, &same));
     // A transparent picture is white, whatever lies beneath.
     let clear = made.join("clear.png");
     image::RgbaImage::from_fn(64, 40, |x, y| with(rgb[(x, y)], 0)).save(&clear).unwrap();
@@ -224,13 +243,27 @@ fn a_photo_is_turned_as_its_camera_says() {
     let args = ["--model", VIT, "--device", "cpu"];
     let plain = jpeg(&smooth(64, 40));
     let path = made.join("turned.jpg");
-    std::fs::write(&path, turned(&plain, 6)).unwrap();
-    let upright = image::load_from_memory(&plain).unwrap().to_rgb8();
     let by_hand = made.join("by-hand.png");
-    image::imageops::rotate90(&upright).save(&by_hand).unwrap();
-    assert_eq!(rows(&args, &path), rows(&args, &by_hand));
-    upright.save(&by_hand).unwrap();
-    assert_ne!(rows(&args, &path), rows(&args, &by_hand));
+    let flat = image::load_from_memory(&plain).unwrap().to_rgb8();
+    let mut all: Vec<Vec<f32>> = Vec::new();
+    for orientation in 1..=8 {
+        std::fs::write(&path, turned(&plain, orientation)).unwrap();
+        let upright = match orientation {
+            2 => flip_horizontal(&flat),
+            3 => rotate180(&flat),
+            4 => flip_vertical(&flat),
+            5 => flip_horizontal(&rotate90(&flat)),
+            6 => rotate90(&flat),
+            7 => flip_horizontal(&rotate270(&flat)),
+            8 => rotate270(&flat),
+            _ => flat.clone(),
+        };
+        upright.save(&by_hand).unwrap();
+        let found = rows(&args, &path);
+        assert!(found == rows(&args, &by_hand), "orientation {orientation}");
+        assert!(!all.contains(&found), "orientation {orientation}");
+        all.push(found);
+    }
 }
 
 #[test]
@@ -292,6 +325,45 @@ fn chunk(name: &[u8], bytes: &[u8]) -> Vec<u8> {
         (0..8).fold(sum ^ u32::from(byte), |s, _| (s >> 1) ^ (0xedb8_8320 & (s & 1).wrapping_neg()))
     });
     [&(bytes.len() as u32).to_be_bytes()[..], &all, &(!sum).to_be_bytes()].concat()
+}
+
+/// A PNG file whose pixels are places in a palette of colours, of which each is seen so much.
+fn of_palette(
+    width: u32,
+    height: u32,
+    colours: &[[u8; 3]],
+    seen: &[u8],
+    index: impl Fn(u32, u32) -> usize,
+) -> Vec<u8> {
+    let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 3, 0, 0, 0]].concat();
+    let mut rows = Vec::new();
+    for y in 0..height {
+        rows.push(0);
+        rows.extend((0..width).map(|x| index(x, y) as u8));
+    }
+    // One block that is stored as it is, and its sum.
+    let (a, b) = rows.iter().fold((1u32, 0u32), |(a, b), &x| {
+        let a = (a + u32::from(x)) % 65521;
+        (a, (a + b) % 65521)
+    });
+    let length = rows.len() as u16;
+    let pixels = [
+        &[0x78, 1, 1][..],
+        &length.to_le_bytes(),
+        &(!length).to_le_bytes(),
+        &rows,
+        &(b << 16 | a).to_be_bytes(),
+    ]
+    .concat();
+    [
+        &b"\x89PNG\r\n\x1a\n"[..],
+        &chunk(b"IHDR", &header),
+        &chunk(b"PLTE", &colours.concat()),
+        &chunk(b"tRNS", seen),
+        &chunk(b"IDAT", &pixels),
+        &chunk(b"IEND", b""),
+    ]
+    .concat()
 }
 
 /// A PNG file that says it has so many pixels, of 8 bits and three colours, and has next to none.

@@ -158,6 +158,19 @@ fn what_cannot_be_heard_is_refused() {
     let text = path("text.wav", b"this is a text, and no sound");
     let (code, _, said) = run(&mut transcribe(&model, &[&text]));
     assert!(code == 3 && said.ends_with(&format!("({text})\nhint: {FORMATS}\n")), "{said}");
+    for (name, bytes) in [
+        ("AIFF", &b"FORM\0\0\0\x10AIFFCOMM"[..]),
+        ("MP4", &b"\0\0\0\x18ftypM4A \0\0\0\0"[..]),
+        ("CAF", &b"caff\0\x01\0\0"[..]),
+    ] {
+        let other = path("other.wav", bytes);
+        refused(&[&other], 3, &format!("a sound in {name} is not supported ({other})"), FORMATS);
+    }
+    let mut coded = whole.clone();
+    coded[20] = 0x31; // GSM 6.10
+    let coded = path("coded.wav", &coded);
+    let what = format!("the sound is coded in a form that is not supported ({coded})");
+    refused(&[&coded], 3, &what, FORMATS);
     let cut = path("cut.wav", &whole[..whole.len() / 2]);
     let (code, heard, said) = run(&mut transcribe(&model, &["--device", "cpu", &cut]));
     let ends = "error: the sound ends after 0.25 of 0.50 seconds";

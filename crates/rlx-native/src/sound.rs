@@ -15,7 +15,30 @@ use symphonia::core::io::{MediaSource, MediaSourceStream};
 use symphonia::core::meta::MetadataOptions;
 
 const FORMATS: &str = "give a WAV, FLAC, Ogg Vorbis or MP3 file";
+const NO_SOUND: &str = "the file is not a sound in a supported format";
+const OTHER_CODING: &str = "the sound is coded in a form that is not supported";
 const DAMAGED: &str = "the file is damaged or incomplete";
+
+/// Formats of sounds that are not read: their names, and what stands in their files and where.
+const OTHERS: [(&str, usize, &[u8]); 15] = [
+    ("AIFF", 8, b"AIFF"),
+    ("AIFF", 8, b"AIFC"),
+    ("AU", 0, b".snd"),
+    ("CAF", 0, b"caff"),
+    ("RF64", 0, b"RF64"),
+    ("Wave64", 0, b"riff"),
+    ("MP4", 4, b"ftyp"),
+    ("WebM or Matroska", 0, b"\x1a\x45\xdf\xa3"),
+    ("Windows Media", 0, b"\x30\x26\xb2\x75"),
+    ("Opus", 28, b"OpusHead"),
+    ("Speex", 28, b"Speex"),
+    ("AMR", 0, b"#!AMR"),
+    ("MIDI", 0, b"MThd"),
+    ("WavPack", 0, b"wvpk"),
+    ("Monkey's Audio", 0, b"MAC "),
+];
+/// Bytes of a file's beginning that show which it is.
+const HEAD: u64 = 36;
 
 /// Tags that may stand before a sound, one behind the other.
 const TAGS: usize = 16;
@@ -41,6 +64,8 @@ struct Untagged<S> {
     source: S,
     start: u64,
     len: u64,
+    /// The beginning of what is behind the tags.
+    head: Vec<u8>,
 }
 
 impl<S: Read + Seek> Untagged<S> {
@@ -58,7 +83,10 @@ impl<S: Read + Seek> Untagged<S> {
             start = (start + 10 + size + footer).min(len);
         }
         source.seek(SeekFrom::Start(start))?;
-        Ok(Untagged { source, start, len: len - start })
+        let mut head = Vec::new();
+        source.by_ref().take(HEAD).read_to_end(&mut head)?;
+        source.seek(SeekFrom::Start(start))?;
+        Ok(Untagged { source, start, len: len - start, head })
     }
 }
 
@@ -119,6 +147,11 @@ impl SoundReader {
         if source.len == 0 {
             return Err(Error::bad_file("the file has no sound").hint(FORMATS));
         }
+        let head = source.head.clone();
+        let refused = |e: Refused, what: &str| match e {
+            Refused::Unsupported(_) => unsupported(&head, what),
+            e => refused(&e),
+        };
         let stream = MediaSourceStream::new(Box::new(source), Default::default());
         let format = symphonia::default::get_probe().probe(
             &Hint::new(),
@@ -126,19 +159,17 @@ impl SoundReader {
             FormatOptions::default(),
             MetadataOptions::default(),
         );
-        let format = format.map_err(|e| refused(&e))?;
-        let unknown =
-            || Error::new(Code::Unsupported, "the file has no sound in a supported format");
-        let track =
-            format.default_track(TrackType::Audio).ok_or_else(|| unknown().hint(FORMATS))?;
-        let codec = track.codec_params.as_ref().and_then(|p| p.audio());
-        let codec = codec.ok_or_else(|| unknown().hint(FORMATS))?;
+        let what = if head.starts_with(b"RIFF") { OTHER_CODING } else { NO_SOUND };
+        let format = format.map_err(|e| refused(e, what))?;
+        let track = format.default_track(TrackType::Audio);
+        let codec = track.and_then(|t| t.codec_params.as_ref()?.audio().map(|codec| (t, codec)));
+        let (track, codec) = codec.ok_or_else(|| unsupported(&head, NO_SOUND))?;
         let rate = codec.sample_rate.filter(|&rate| rate > 0).ok_or_else(|| {
             Error::bad_file("the file does not say how many samples a second has").hint(DAMAGED)
         })?;
         let decoder = symphonia::default::get_codecs()
             .make_audio_decoder(codec, &AudioDecoderOptions::default());
-        let decoder = decoder.map_err(|e| refused(&e))?;
+        let decoder = decoder.map_err(|e| refused(e, OTHER_CODING))?;
         let name = format.format_info().short_name;
         let (track, all) = (track.id, track.num_frames);
         Ok(SoundReader {
@@ -222,17 +253,23 @@ impl SoundReader {
     }
 }
 
+/// What is not read, by its name if the file's beginning shows it.
+fn unsupported(head: &[u8], what: &str) -> Error {
+    let is = |at: usize, begins: &[u8]| head.get(at..).is_some_and(|h| h.starts_with(begins));
+    let what = match OTHERS.iter().find(|(_, at, begins)| is(*at, begins)) {
+        Some((name, ..)) => format!("a sound in {name} is not supported"),
+        None => what.to_owned(),
+    };
+    Error::new(Code::Unsupported, what).hint(FORMATS)
+}
+
 fn refused(e: &Refused) -> Error {
     match e {
         Refused::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
             Error::bad_file("the file ends before its sound begins").hint(FORMATS)
         }
         Refused::IoError(e) => Error::new(Code::Io, format!("the sound cannot be read: {e}")),
-        Refused::Unsupported(why) => Error::new(
-            Code::Unsupported,
-            format!("the file is not a sound in a supported format: {why}"),
-        )
-        .hint(FORMATS),
+        Refused::Unsupported(_) => unsupported(&[], OTHER_CODING),
         e => Error::bad_file(format!("the sound cannot be read: {e}")).hint(DAMAGED),
     }
 }
