@@ -4,11 +4,13 @@ use super::checkpoints::{Folder, json, outputs};
 use crate::common::execute::Data;
 use rlx_core::Code;
 use rlx_core::compare::difference;
+use rlx_core::compile::CompilePipeline;
 use rlx_core::ir::hir::Module;
 use rlx_core::lower::lower_module;
 use rlx_core::models::{
     self, Checkpoint, IMAGE_EMBED, MASK, MASK_FROM_MASK, Task, Tensors, point_label,
 };
+use rlx_core::target::Target;
 use rlx_core::types::{BATCH, Binding, DType};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -268,4 +270,62 @@ fn an_image_of_endless_size_is_refused_before_memory_is_asked_for() {
         let e = networks(&Checkpoint::transformers(&config, &folder.header)).unwrap_err();
         assert_eq!(e.code, Code::BadFile, "{e}");
     }
+}
+
+/// A layer with windows and one without, in the sizes of the published base model.
+#[test]
+fn an_image_of_the_published_size_needs_no_more_than_webgpu_binds_at_least() {
+    const LEAST_BINDING: u64 = 128 << 20;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/sam");
+    let text = std::fs::read_to_string(root.join("config.json")).unwrap();
+    let (masks, vision) = text.split_once("\"vision_config\"").unwrap();
+    let with = |text: &str, changes: &[(&str, u64)]| {
+        let mut text = text.to_owned();
+        for (key, to) in changes {
+            let key = format!("\"{key}\": ");
+            let at = text.find(&key).unwrap_or_else(|| panic!("{key}")) + key.len();
+            let end = at + text[at..].find([',', '\n']).unwrap();
+            text.replace_range(at..end, &to.to_string());
+        }
+        text
+    };
+    let masks =
+        with(masks, &[("image_size", 1024), ("image_embedding_size", 64), ("patch_size", 16)]);
+    let sizes = [
+        ("image_size", 1024),
+        ("patch_size", 16),
+        ("hidden_size", 768),
+        ("mlp_dim", 3072),
+        ("num_attention_heads", 12),
+        ("window_size", 14),
+    ];
+    let config = json(format!("{masks}\"vision_config\"{}", with(vision, &sizes)).as_bytes());
+    let mut header = folder().header;
+    for (name, t) in &mut header.tensors {
+        let Some(part) = name.strip_prefix("vision_encoder.") else { continue };
+        let far = if part.starts_with("layers.1.") { 2 * 64 - 1 } else { 2 * 14 - 1 };
+        let ends = |end: &str| part.ends_with(end);
+        t.shape = match part {
+            "pos_embed" => vec![1, 64, 64, 768],
+            "patch_embed.projection.weight" => vec![768, 3, 16, 16],
+            "neck.conv1.weight" => vec![32, 768, 1, 1],
+            _ if part.starts_with("neck.") => continue,
+            _ if ends("rel_pos_h") || ends("rel_pos_w") => vec![far, 64],
+            _ if ends("qkv.weight") => vec![3 * 768, 768],
+            _ if ends("qkv.bias") => vec![3 * 768],
+            _ if ends("proj.weight") => vec![768, 768],
+            _ if ends("lin1.weight") => vec![3072, 768],
+            _ if ends("lin1.bias") => vec![3072],
+            _ if ends("lin2.weight") => vec![768, 3072],
+            _ => vec![768],
+        };
+        t.bytes = 4 * t.shape.iter().product::<u64>();
+    }
+    let all = networks(&Checkpoint::transformers(&config, &header)).unwrap();
+    let g = lower_module(&all[IMAGE_EMBED], DType::F32).unwrap();
+    let g = g.specialize(IMAGE_EMBED, &Binding::from([(BATCH.to_owned(), 1)])).unwrap();
+    let made = CompilePipeline::new(Target::reference()).compile_graph(g).unwrap();
+    let (arena, live) = (made.lir.arena_bytes, made.lir.largest_live_bytes);
+    println!("{arena} bytes of arena, {live} in use at once");
+    assert!(arena <= LEAST_BINDING && arena * 20 <= live * 21, "{arena} of {live}");
 }

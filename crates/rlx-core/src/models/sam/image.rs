@@ -7,10 +7,12 @@ use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
 use crate::models::tensors::Tensors;
 use crate::ops::{
-    BatchMatMul, Cast, Compare, Comparison, Constant, Gather, HeadLayout, Iota, Sdpa, Window,
+    BatchMatMul, Cast, Compare, Comparison, Constant, Gather, HeadLayout, Iota, Pad, PadMode, Sdpa,
+    Window,
 };
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
 impl SamConfig {
@@ -111,12 +113,14 @@ impl SamConfig {
         let scale = 1.0 / crate::math::sqrt(e as f64);
         let q = b.scaled(q, scale, &at("q_scaled"))?;
         let q = b.concat(&[q, by_row, by_column], 3, &at("q_wide"));
-        let mut wide = Vec::from([k]);
-        for (axis, label) in [(0, "own_row"), (1, "own_column")] {
-            let own = own(b, n, axis, &at(label));
-            wide.push(b.expand(own, &flat, &at(&format!("{label}_heads"))));
-        }
-        let k = b.concat(&wide, 3, &at("k_wide"));
+        // What keys have besides is the same for every head, and added to them in place: parts that were put behind
+        // each other would stand in memory a second time, for every head.
+        let own =
+            [(0, "own_row"), (1, "own_column")].map(|(axis, label)| own(b, n, axis, &at(label)));
+        let own = b.concat(&own, 3, &at("own"));
+        let own = padded(b, own, [e, 0], &at("own_wide"));
+        let k = padded(b, k, [0, 2 * n], &at("k_padded"));
+        let k = b.add(k, own, &at("k_wide"));
         let op = Sdpa {
             v_head_dim: e as usize,
             scale: Some(1.0),
@@ -144,6 +148,13 @@ impl SamConfig {
             b.reshape(vectors, &[n.into(), n.into(), e.into()], &format!("{name}.by_row"));
         Ok(b.m.op(BatchMatMul { transpose_b: true }, &[q, vectors], name))
     }
+}
+
+/// Zeros before and behind the last of four axes.
+fn padded(b: &mut Make<'_, '_>, x: Tensor, [low, high]: [u64; 2], label: &str) -> Tensor {
+    let last = |n| vec![0, 0, 0, n];
+    let pad = Pad { low: last(low), high: last(high), mode: PadMode::Constant(0.0) };
+    b.m.op(pad, &[x], label)
 }
 
 /// `[1, 1, n n, n]`: 1 where a place of the grid is in that row (axis 0) or column (axis 1).
