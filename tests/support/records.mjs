@@ -171,8 +171,8 @@ async function ofFilm(session, record) {
     // One mask where two points are shown; several are chosen from where nothing is.
     const prompt = { input_points: floats(input_points, [1, 1, count, 2]), input_labels: integers(input_labels, [1, 1, count]), several: integers([Number(at > 0)]) };
     const found = await session.run('track', { ...prompt, image_embeddings, ...finer }, { keep: ['mask', 'object_score_logits', 'pointer'] });
-    masks.push(...(await found.mask.read()).data);
-    scores.push(...(await found.object_score_logits.read()).data);
+    masks.push(...await found.mask.data());
+    scores.push(...await found.object_score_logits.data());
     const empty = Object.fromEntries(['memories', 'pointers'].map((name) => [name, floats(new Array(sum(sizes('remember', name))).fill(0), sizes('remember', name))]));
     const { mask, object_score_logits, pointer } = found;
     const kept = await session.run('remember', {
@@ -205,7 +205,7 @@ async function ofNoise(session, record) {
     const predicted = await session.run('denoise_step', { ...step, hidden_states: latents, timestep: sigma });
     predictions.push(...predicted.sample.data);
     const next = (await session.run('denoise', { ...shared, latents, sigma, sigma_next }, { keep: ['latents'] })).latents;
-    ways.push(...(await next.read()).data);
+    ways.push(...await next.data());
     latents.dispose?.();
     latents = next;
   }
