@@ -37,8 +37,10 @@ pub(super) fn side(
     let floats = matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
         && weights.iter().all(|w| w.ty.dtype == dtype && w.space != Space::Arena)
         && x.ty.dtype == DType::F32;
-    // Prompts of language models, of whose rows some may be left out, have tiles that know them.
-    let plain = op.quantize.is_none() && at.norm.is_none() && cx.rows_control.is_none();
+    // Prompts of language models, of whose rows some may be left out, have tiles that know them; 16-bit floats, where
+    // they are asked for, have theirs.
+    let plain =
+        op.quantize.is_none() && at.norm.is_none() && cx.rows_control.is_none() && !cx.wgsl.f16;
     if m < FEWEST || k == 0 || !k.is_multiple_of(4) || !floats || !plain {
         return Ok(None);
     }
