@@ -5,6 +5,7 @@
     cargo build --release -p rlx-native --example entry
     python3 benches/vision/models.py [--only dinov2_small_224,..] [--threads 1,2] [--rounds 5] [--out FILE]
     python3 benches/vision/models.py --gpu [--only sam_encoder,flux2_step_1024]     # WebGPU beside PyTorch in f16
+    python3 benches/vision/models.py --gpu --launches                               # what RLX's time is made of
     python3 benches/vision/models.py --export FOLDER                                # only writes models, for wasm.mjs
 
 Models have the sizes of published ones and random weights. A round runs each side once in turn, in changing order; a
@@ -199,6 +200,19 @@ class Rlx:
             sys.exit(f"rlx ended with {self.p.wait()}")
         return [float(x) for x in line.split()]
 
+    def launches(self):
+        """Launches of a run by kernel and what asked for it: milliseconds and count, the longest first."""
+        self.p.stdin.write(f"{self.case.entry} launches {self.given}\n")
+        self.p.stdin.flush()
+        words = self.p.stdout.readline().rstrip("\n").split("\t")
+        kinds = {}
+        for label, kernel, ns in zip(words[::3], words[1::3], words[2::3]):
+            role = ".".join(w for w in label.split(".") if not any(c.isdigit() for c in w))
+            kind = kinds.setdefault((kernel, role), [0.0, 0])
+            kind[0] += int(ns) / 1e6
+            kind[1] += 1
+        return sorted(([round(ms, 3), n, *key] for key, (ms, n) in kinds.items()), reverse=True)
+
     def output(self):
         return np.load(os.path.join(self.given, "out", f"{self.case.output}.npy"))
 
@@ -238,6 +252,7 @@ def main():
     p.add_argument("--binary", default="target/release/examples/entry")
     p.add_argument("--gpu", action="store_true")
     p.add_argument("--export")
+    p.add_argument("--launches", action="store_true", help="prints what RLX's time on a GPU is made of, and no peer's")
     p.add_argument("--wide", action="store_true", help="RLX gets weights in f32 where PyTorch has f16")
     p.add_argument("--out")
     args = p.parse_args()
@@ -276,6 +291,13 @@ def main():
             continue
         for threads in [0] if args.gpu else [int(n) for n in args.threads.split(",")]:
             rlx = Rlx(args.binary, case, folder, "webgpu" if args.gpu else "cpu", threads, given)
+            if args.launches:
+                kinds = rlx.launches()
+                print(f"{name}: {sum(k[0] for k in kinds):.2f} ms in {sum(k[1] for k in kinds)} launches")
+                for ms, count, kernel, role in kinds[:24]:
+                    print(f"{ms:>10.3f} {count:>5} {kernel:<22} {role}", flush=True)
+                rlx.close()
+                continue
             sides = {"rlx": rlx, "torch": Torch(case, model, args.gpu, threads)}
             if os.path.exists(onnx):
                 sides["onnxruntime"] = Onnx(case, onnx, threads)

@@ -1,12 +1,16 @@
 //! Times the entries of a model: `entry MODEL DEVICE THREADS`, then lines `ENTRY RUNS FOLDER` on stdin. The inputs
 //! are `FOLDER/NAME.npy`; the milliseconds of every run are answered on one line, and the outputs of the last one
-//! written to `FOLDER/out/NAME.npy`. A program of its own, so that another can be timed in turns with it and both
+//! written to `FOLDER/out/NAME.npy`. Where RUNS is `launches`, the answer is instead what each launch of a third run
+//! took on a GPU: its label, kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that another can be timed in turns with it and both
 //! be checked against each other (benches/vision/models.py, benches/encoders/run.py).
 
+use rlx_core::runtime::session::Session;
 use rlx_core::runtime::session::TensorRef;
 use rlx_core::target::CompileOptions;
 use rlx_core::{Code, Error, Result};
+use rlx_native::block_on::block_on;
 use rlx_native::devices::{self, OpenOptions};
+
 use rlx_native::network::{CheckpointFiles, Network, run};
 use rlx_native::npy::Array;
 use std::io::{BufRead, Write};
@@ -35,7 +39,6 @@ fn main() -> Result<()> {
         let [entry, runs, folder] = words[..] else {
             return Err(Error::usage("expected ENTRY RUNS FOLDER"));
         };
-        let runs: u32 = runs.parse().map_err(|_| Error::usage("RUNS is no number"))?;
         let folder = Path::new(folder);
         let mut given = Vec::new();
         for input in session.inputs(entry)? {
@@ -49,6 +52,11 @@ fn main() -> Result<()> {
                 (name.as_str(), TensorRef { dtype: a.dtype, dims: &a.dims, bytes: &a.bytes })
             })
             .collect();
+        if runs == "launches" {
+            println!("{}", launches(&mut session, entry, &inputs)?);
+            continue;
+        }
+        let runs: u32 = runs.parse().map_err(|_| Error::usage("RUNS is no number"))?;
         let (mut times, mut outputs) = (Vec::new(), Vec::new());
         for _ in 0..runs {
             let begin = Instant::now();
@@ -66,4 +74,31 @@ fn main() -> Result<()> {
         std::io::stdout().flush().map_err(|e| io(e, Path::new("stdout")))?;
     }
     Ok(())
+}
+
+/// The answer to `launches`.
+fn launches(
+    session: &mut Session,
+    entry: &str,
+    inputs: &[(&str, TensorRef<'_>)],
+) -> Result<String> {
+    for _ in 0..2 {
+        run(session, entry, inputs)?;
+    }
+    let device = session.device().clone();
+    device.time_launches(true)?;
+    let ran = run(session, entry, inputs);
+    device.time_launches(false)?;
+    ran?;
+    let mut out = Vec::new();
+    for submission in block_on(|cx| device.poll_times(cx))? {
+        let program = session.programs().find(|(id, _)| *id == submission.program);
+        let Some((_, program)) = program else { continue };
+        for launch in &submission.launches {
+            let label = program.steps.get(launch.step as usize).map_or("", |s| &s.label);
+            let [begin, end] = launch.ns;
+            out.push(format!("{label}\t{}\t{}", launch.kernel, end.saturating_sub(begin)));
+        }
+    }
+    Ok(out.join("\t"))
 }

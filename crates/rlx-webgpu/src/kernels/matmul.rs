@@ -8,6 +8,8 @@ pub(super) mod experts;
 mod few;
 mod rows;
 mod tile;
+#[cfg(feature = "graphs")]
+mod tile_float;
 mod tile_half;
 mod tile_int8;
 mod vector;
@@ -73,6 +75,18 @@ const NORMED_ROW: u64 = 6144;
 /// Buffers that every device binds.
 const BINDINGS: usize = 8;
 
+/// How a kernel's operands are bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Binding {
+    /// As words; blocks of several rows also by 16 bytes.
+    Words,
+    /// By 16 bytes, where that is possible; weights in shares.
+    Shares,
+    /// By fours of elements, of weights too.
+    #[cfg_attr(not(feature = "graphs"), allow(dead_code))]
+    Fours,
+}
+
 /// Rows of f32 of any rank, or a matrix of the blocks that `quantize_rows` made, by weights of any type that
 /// the target reads.
 pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
@@ -125,19 +139,29 @@ fn quantizes(target: &Target, format: BlockFormat, normed: bool, x: &Type) -> Ta
 
 pub(super) fn matmul(step: &Step, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let Op::MatMul(op) = &step.op else { return Err(mismatch(step)) };
-    let mut wide = op.quantize.is_some() || in_rows(op, step, emit)?;
+    #[cfg(feature = "graphs")]
+    if let Some(side) = tile_float::side(op, step, cx, emit)? {
+        let mut tried = emit.clone();
+        let parts = Parts::of(op, step, Binding::Fours, &mut tried)?;
+        if tried.memory.len() <= BINDINGS {
+            *emit = tried;
+            return tile_float::launch(&parts, side, emit).map(Some);
+        }
+    }
+    let wide = op.quantize.is_some() || in_rows(op, step, emit)?;
+    let mut binding = if wide { Binding::Shares } else { Binding::Words };
     let mut tried = emit.clone();
-    let mut parts = Parts::of(op, step, wide, &mut tried)?;
+    let mut parts = Parts::of(op, step, binding, &mut tried)?;
     // A buffer that is read as words and by 16 bytes is bound twice.
     if op.quantize.is_none() && tried.memory.len() > BINDINGS {
-        (wide, tried) = (false, emit.clone());
-        parts = Parts::of(op, step, wide, &mut tried)?;
+        (binding, tried) = (Binding::Words, emit.clone());
+        parts = Parts::of(op, step, binding, &mut tried)?;
     }
     *emit = tried;
     if parts.m == 0 || parts.segments.iter().all(|s| s.rows == 0) {
         return Ok(None);
     }
-    if wide {
+    if binding == Binding::Shares {
         rows::launch(&parts, op.quantize, cx, emit).map(Some)
     } else if parts.m == 1 {
         vector::launch(&parts, cx, emit).map(Some)
@@ -169,8 +193,8 @@ fn in_rows(op: &MatMul, step: &Step, emit: &Emit<'_>) -> Result<bool> {
 }
 
 impl Parts {
-    /// `wide` binds what is read and written by 16 bytes.
-    fn of(op: &MatMul, step: &Step, wide: bool, emit: &mut Emit<'_>) -> Result<Parts> {
+    fn of(op: &MatMul, step: &Step, binding: Binding, emit: &mut Emit<'_>) -> Result<Parts> {
+        let wide = binding != Binding::Words;
         let at = op.parts();
         let x = &step.operands[0];
         let (m, k) = matrix(x)?;
@@ -198,16 +222,20 @@ impl Parts {
         for i in 0..op.segments {
             let w = &step.operands[at.weights + i];
             let (rows, _) = matrix(w)?;
-            let share = formats::share(w.ty.dtype, k).filter(|_| wide);
+            let share = formats::share(w.ty.dtype, k).filter(|_| binding == Binding::Shares);
             let quads = share.as_ref().is_some_and(|s| s.quads);
-            let weight = if quads {
+            let fours = binding == Binding::Fours;
+            let weight = if quads || (fours && w.ty.dtype == DType::F32) {
                 emit.read_quads(w)?
+            } else if fours {
+                emit.read_pairs(w)?
             } else if in_quads {
                 emit.read_in_quads(w)?
             } else {
                 emit.read(w)?
             };
             let reader = match share {
+                None if fours => formats::suffix(w.ty.dtype, &weight.var),
                 None => {
                     if in_quads {
                         readers.quads(&weight.var);

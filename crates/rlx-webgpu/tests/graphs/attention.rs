@@ -24,6 +24,10 @@ fn forms() -> Vec<Sdpa> {
         Sdpa { kv_heads: 2, layout: HeadLayout::Bhsd, ..plain.clone() },
         Sdpa { v_head_dim: 10, scale: Some(0.7), softcap: Some(2.0), ..plain },
         Sdpa { head_dim: 40, v_head_dim: 66, heads: 2, kv_heads: 1, ..Sdpa::default() },
+        // Whole fours, of which the last chunk of a head is not full.
+        Sdpa { head_dim: 92, v_head_dim: 64, heads: 2, kv_heads: 1, ..Sdpa::default() },
+        // Wider than a workgroup makes of it at a time.
+        Sdpa { v_head_dim: 132, layout: HeadLayout::Bhsd, ..Sdpa::new(1, 8) },
     ]
 }
 

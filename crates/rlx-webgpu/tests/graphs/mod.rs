@@ -8,6 +8,7 @@ mod movement;
 mod products;
 mod random;
 mod reductions;
+mod tiles;
 mod windows;
 
 use crate::common::{Buffers, Operand, Rng, TestDevice, case, run};

@@ -4,11 +4,11 @@ use super::{Kernel, Maker};
 use rlx_core::Result;
 use rlx_core::ops::{
     ArgMax, ArgMin, BatchMatMul, Binary, Cast, Clamp, Compare, Comparison, Concat, Conv,
-    ConvTranspose, DotGeneral, Expand, Gather, GatherElements, GroupNorm, HeadLayout, Im2Col,
-    Interpolate, Interpolation, Iota, LayerNorm, Map, Mask, Op, Pad, PadMode, Pool, PoolKind,
-    RandomNormal, RandomUniform, Reduce, Reduction, Region, RegionStep, Reverse, Roll, ScatterAdd,
-    Sdpa, Select, Slice, Softmax, Sort, StateWrite, StepFn, StepOperand, TopK, Transpose, Unary,
-    Window, Zip,
+    ConvTranspose, DotGeneral, Epilogue, Expand, Gather, GatherElements, GroupNorm, HeadLayout,
+    Im2Col, Interpolate, Interpolation, Iota, LayerNorm, Map, Mask, MatMul, Op, Pad, PadMode, Pool,
+    PoolKind, RandomNormal, RandomUniform, Reduce, Reduction, Region, RegionStep, Reverse, Roll,
+    ScatterAdd, Sdpa, Select, Slice, Softmax, Sort, StateWrite, StepFn, StepOperand, TopK,
+    Transpose, Unary, Window, Zip,
 };
 use rlx_core::types::{DType, Scalar, Shape};
 use std::collections::BTreeMap;
@@ -207,6 +207,23 @@ fn products(out: &mut Out) -> Result<()> {
         };
         let operands = [(dtype, &[5u64, 2, 3, 7][..]), (dtype, &[7, 5, 2, 4])];
         put(out, format!("dot_general_{dtype}"), op, &operands)?;
+        for (tile, m) in [("large", 1700), ("small", 130)] {
+            let made = Maker::new()
+                .arena(DType::F32, &[m, 36])?
+                .weight(dtype, &[1796, 36], 0)?
+                .weight(dtype, &[1796, 36], 1)?;
+            let forms = [
+                ("two", MatMul { segments: 2, ..MatMul::plain() }),
+                (
+                    "glu",
+                    MatMul { segments: 2, epilogue: Epilogue::Glu(Unary::Silu), ..MatMul::plain() },
+                ),
+            ];
+            for (form, op) in forms {
+                let name = format!("graphs_matmul_{tile}_{dtype}_{form}");
+                out.insert(name, made.clone().kernel(op, false, true)?);
+            }
+        }
     }
     Ok(())
 }
@@ -276,8 +293,8 @@ fn attention(out: &mut Out) -> Result<()> {
         ] {
             let softcap = (mask == Mask::Bias).then_some(30.0);
             let op = Sdpa { mask, softcap, layout: HeadLayout::Bhsd, ..Sdpa::new(4, 40) };
-            // Few workgroups, and as many as a tile asks for.
-            for (form, batch) in [("", 2), ("_tile", 16)] {
+            // Few queries a workgroup, and many.
+            for (form, batch) in [("", 2), ("_tile", 32)] {
                 let x = (dtype, &[batch, 4, 9, 40][..]);
                 let mut operands = vec![x, x, x];
                 let seen = [batch, 9];
@@ -289,6 +306,9 @@ fn attention(out: &mut Out) -> Result<()> {
                 put(out, format!("sdpa{form}_{dtype}_{name}"), op.clone(), &operands)?;
             }
         }
+        // Columns of values in two fours of a thread, and in two workgroups.
+        let x = (dtype, &[1u64, 9, 2, 132][..]);
+        put(out, format!("sdpa_wide_{dtype}"), Sdpa::new(2, 132), &[x, x, x])?;
     }
     Ok(())
 }

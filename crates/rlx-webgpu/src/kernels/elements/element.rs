@@ -102,20 +102,33 @@ impl Element {
 
     /// `fn bits_<name>(i: u32) -> u32`, the bits of element `i` of an array that starts at the word `start`.
     pub fn reader(self, name: &str, place: &Place, start: &str) -> String {
-        let var = &place.var;
+        self.reader_of(name, &|i| format!("{}[{start} + {i}]", place.var))
+    }
+
+    /// The reader over words, of which `word` prints the one at an index.
+    fn reader_of(self, name: &str, word: &dyn Fn(&str) -> String) -> String {
         let text = match self.per_word() {
-            1 => format!("{var}[{start} + i]"),
-            2 => format!("({var}[{start} + (i >> 1u)] >> ((i & 1u) * 16u)) & 0xffffu"),
-            _ => format!("({var}[{start} + (i >> 2u)] >> ((i & 3u) * 8u)) & 0xffu"),
+            1 => word("i"),
+            2 => format!("({} >> ((i & 1u) * 16u)) & 0xffffu", word("(i >> 1u)")),
+            _ => format!("({} >> ((i & 3u) * 8u)) & 0xffu", word("(i >> 2u)")),
         };
         format!("fn bits_{name}(i: u32) -> u32 {{ return {text}; }}\n")
     }
 
     /// The reader, and `fn load_<name>(i: u32) -> f32` (or what its register is) over it.
     pub fn loader(self, name: &str, place: &Place, start: &str) -> String {
+        self.reader(name, place, start) + &self.load(name)
+    }
+
+    /// The same for an array of 16 bytes, in which the word `start` is the first.
+    pub fn loader_in_quads(self, name: &str, place: &Place, start: &str) -> String {
+        let word = |i: &str| format!("{0}[({start} + {i}) >> 2u][({start} + {i}) & 3u]", place.var);
+        self.reader_of(name, &word) + &self.load(name)
+    }
+
+    fn load(self, name: &str) -> String {
         let (register, value) = (self.register().name(), self.value(&format!("bits_{name}(i)")));
-        self.reader(name, place, start)
-            + &format!("fn load_{name}(i: u32) -> {register} {{ return {value}; }}\n")
+        format!("fn load_{name}(i: u32) -> {register} {{ return {value}; }}\n")
     }
 
     /// WGSL functions that [`bits`](Self::bits) calls.

@@ -1,25 +1,29 @@
 //! `sdpa`: attention without a cache, in tiles of queries and keys.
+//!
+//! Of 64 queries and 64 keys with heads of `E` and `V` elements a workgroup multiplies `64 * 64 * (E + V)` times. For
+//! these it reads 64 rows each of q, k and v; a thread reads 12 floats of the workgroup's memory for 32 products. Every
+//! sum has a name of its own: a driver keeps arrays that loops index in memory and not in registers.
 
 use crate::kernels::elements::element::{Element, once};
 use crate::kernels::elements::indices::{Words, dims, repeated};
-use crate::kernels::emit::{Emit, fill};
+use crate::kernels::emit::{Emit, Place, fill};
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, mismatch, unsupported};
 use rlx_core::Result;
-use rlx_core::ir::lir::{Slice, Step};
+use rlx_core::ir::lir::{Slice, Space, Step};
 use rlx_core::ops::{HeadLayout, Mask, Op, Sdpa};
 use rlx_core::target::Target;
-use rlx_core::types::Type;
+use rlx_core::types::{DType, Type};
 
-/// Queries of a workgroup: few where there are few workgroups, else a tile that reads keys and values for four times
-/// as many and multiplies four times as much with what it has read.
-const QUERIES: [u64; 2] = [16, 64];
-/// The widest head of values that a tile has registers for.
-const TILE_WIDTH: u64 = 128;
-/// Workgroups that a tile has to leave: about half the cores of a large GPU, each of which is used better.
-const ENOUGH: u64 = 64;
-/// The widest head of values: a thread keeps an eighth of it.
-const MOST_WIDTH: usize = 512;
+/// Queries of a workgroup. More of them share what is read of keys and values; fewer make more workgroups.
+const QUERIES: [u64; 3] = [64, 32, 16];
+/// Workgroups that a large GPU has something to do with.
+const ENOUGH: u64 = 128;
+/// The columns of values that a workgroup makes at most. Wider heads are made in parts, each from scores of its own.
+const PART: u64 = 128;
+/// Queries of a thread, and their components in two vectors.
+const OWN: u64 = 8;
+const LANES: [&str; 4] = ["x", "y", "z", "w"];
 
 /// Tensors of f32, f16 or bf16, with any mask; halves with an even width of values.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
@@ -41,9 +45,6 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
         if Element::of(ty.dtype).is_none() || (i < 3 && !ty.dtype.is_float()) {
             return Err(takes::not(i, ty));
         }
-    }
-    if op.v_head_dim > MOST_WIDTH {
-        return Err(format!("its kernel takes values up to a width of {MOST_WIDTH}"));
     }
     let half = operands.first().and_then(|q| Element::of(q.dtype)).is_some_and(Element::is_half);
     if half && !op.v_head_dim.is_multiple_of(2) {
@@ -75,6 +76,114 @@ impl Layout {
     }
 }
 
+/// How a kernel reads and writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Binding {
+    /// Elements one by one, from arrays of words.
+    Words,
+    /// Four floats at a time, from arrays of 16 bytes.
+    Quads,
+}
+
+impl Binding {
+    /// Quads, where every row of q, k, v and y is whole ones.
+    fn of(op: &Sdpa, tensors: [&Slice; 4], emit: &Emit<'_>) -> Binding {
+        let whole = |x: &&Slice| x.ty.dtype == DType::F32 && emit.in_quads(x);
+        let rows = op.head_dim.is_multiple_of(4) && op.v_head_dim.is_multiple_of(4);
+        if rows && tensors.iter().all(whole) { Binding::Quads } else { Binding::Words }
+    }
+
+    /// `fn four_<name>(i: u32, e: u32) -> vec4f`: elements `i..i + 4` of a tensor, which are `e..e + 4` of a row of
+    /// `width`; 0 past its end.
+    fn reader(
+        self,
+        name: &str,
+        x: &Slice,
+        width: u64,
+        words: &mut Words,
+        emit: &mut Emit<'_>,
+    ) -> Result<String> {
+        if self == Binding::Quads {
+            let Place { var, byte } = emit.read_quads(x)?;
+            let start = words.bits(byte / 16);
+            return Ok(format!(
+                "fn four_{name}(i: u32, e: u32) -> vec4f {{ return bitcast<vec4f>({var}[{start} + i / 4u]); }}\n"
+            ));
+        }
+        let element = Element::of(x.ty.dtype);
+        let element = element.ok_or_else(|| unsupported(format!("attention of {}", x.ty.dtype)))?;
+        let place = emit.read(x)?;
+        let start = words.bits(place.word());
+        let each = LANES.iter().enumerate().map(|(j, lane)| {
+            format!("if e + {j}u < {width}u {{ out.{lane} = load_{name}(i + {j}u); }}")
+        });
+        let each = each.collect::<Vec<_>>().join("\n    ");
+        Ok(element.loader(name, &place, &start)
+            + &format!(
+                "fn four_{name}(i: u32, e: u32) -> vec4f {{\n    var out = vec4f();\n    {each}\n    return out;\n}}\n"
+            ))
+    }
+
+    /// `fn load_mask(i: u32)`: an element of a mask or a bias.
+    fn mask_loader(self, mask: &Slice, words: &mut Words, emit: &mut Emit<'_>) -> Result<String> {
+        let element = Element::of(mask.ty.dtype);
+        let element = element.ok_or_else(|| unsupported(format!("a mask of {}", mask.ty)))?;
+        // The arena is bound once, as what the other tensors in it are read as.
+        if self == Binding::Quads && mask.space == Space::Arena {
+            let place = emit.read_in_quads(mask)?;
+            let start = words.bits(place.word());
+            return Ok(element.loader_in_quads("mask", &place, &start));
+        }
+        let place = emit.read(mask)?;
+        let start = words.bits(place.word());
+        Ok(element.loader("mask", &place, &start))
+    }
+
+    /// `fn store(i: u32, e: u32, v: vec4f)`: elements `i..i + 4` of the result, which are `e..e + 4` of a row of
+    /// `width`.
+    fn writer(
+        self,
+        y: &Slice,
+        width: u64,
+        words: &mut Words,
+        emit: &mut Emit<'_>,
+    ) -> Result<String> {
+        let lines = if self == Binding::Quads {
+            let Place { var, byte } = emit.write_quads(y)?;
+            let start = words.bits(byte / 16);
+            format!("if e < {width}u {{ {var}[{start} + i / 4u] = bitcast<vec4u>(v); }}")
+        } else {
+            let element = Element::of(y.ty.dtype);
+            let element = element.ok_or_else(|| unsupported(format!("attention of {}", y.ty)))?;
+            let (place, per) = (emit.write(y)?, element.per_word() as usize);
+            let start = words.bits(place.word());
+            let word = |(w, lanes): (usize, &[&str])| {
+                let bits = lanes.iter().enumerate().map(|(j, lane)| {
+                    let bits = element.bits(&format!("v.{lane}"));
+                    if j == 0 { bits } else { format!("({bits} << {}u)", j * 16) }
+                });
+                let (bits, at) = (bits.collect::<Vec<_>>().join(" | "), w * per);
+                let var = &place.var;
+                format!(
+                    "if e + {at}u < {width}u {{ {var}[{start} + (i + {at}u) / {per}u] = {bits}; }}"
+                )
+            };
+            LANES.chunks(per).enumerate().map(word).collect::<Vec<_>>().join("\n    ")
+        };
+        Ok(format!("fn store(i: u32, e: u32, v: vec4f) {{\n    {lines}\n}}\n"))
+    }
+}
+
+/// Lines of WGSL, one for each of `0..n`.
+fn lines(n: u64, line: &dyn Fn(u64) -> String) -> String {
+    (0..n).map(line).collect::<Vec<_>>().join("\n        ")
+}
+
+/// Of a pair of vectors that have an element for each of a thread's queries, that of query `i`.
+fn of(pair: &str, i: u64) -> String {
+    format!("{pair}{}.{}", i / 4, LANES[(i % 4) as usize])
+}
+
 pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<Option<Launch>> {
     let Op::Sdpa(op) = &step.op else { return Err(mismatch(step)) };
     let [q, k, v, mask @ ..] = step.operands.as_slice() else { return Err(mismatch(step)) };
@@ -89,58 +198,87 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
     let [ql, kl, vl, yl] = layouts;
     let (ql, kl, vl, yl) = (ql?, kl?, vl?, yl?);
     let batch = dims(&q.ty)?[0];
-    let [few, many] = QUERIES;
-    let tiled = ev <= TILE_WIDTH && batch * heads * ql.places.div_ceil(many) >= ENOUGH;
-    let queries = if tiled { many } else { few };
-    let tiles = ql.places.div_ceil(queries);
-    let element = Element::of(y.ty.dtype);
-    let element = element.ok_or_else(|| unsupported(format!("attention of {}", y.ty.dtype)))?;
+    let parts = ev.div_ceil(PART);
+    // Fours of columns that a thread has, and fours of keys whose values have room beside their weights.
+    let columns = ev.min(PART).div_ceil(64);
+    let key_fours = 8 / columns;
+    let groups = |queries: u64| batch * heads * parts * ql.places.div_ceil(queries);
+    let queries = QUERIES.into_iter().find(|&n| groups(n) >= ENOUGH).unwrap_or(QUERIES[2]);
+    let binding = Binding::of(op, [q, k, v, y], emit);
     let mut words = Words::default();
-    let mut functions = vec![element.helpers().to_owned()];
-    for (name, x) in [("q", q), ("k", k), ("v", v)] {
-        let place = emit.read(x)?;
-        let start = words.bits(place.word());
-        functions.push(element.loader(name, &place, &start));
+    let element = Element::of(y.ty.dtype);
+    let mut functions = vec![element.map_or("", Element::helpers).to_owned()];
+    for (name, x, width) in [("q", q, e), ("k", k, e), ("v", v, ev)] {
+        functions.push(binding.reader(name, x, width, &mut words, emit)?);
     }
     let (s_q, s_k) = (words.size(ql.places)?, words.size(kl.places)?);
-    let seen = seen(
-        op,
-        mask.first(),
-        (&s_q, &s_k, queries),
-        [batch, heads, ql.places, kl.places],
-        &mut words,
-        emit,
-    )?;
+    let sizes = [batch, heads, ql.places, kl.places];
+    let mask = mask.first();
+    let seen = seen(op, mask, (&s_q, &s_k, queries), sizes, binding, &mut words, emit)?;
     functions.extend(seen.functions);
-    let y_at = emit.write(y)?;
-    let y_start = words.bits(y_at.word());
-    let per = element.per_word();
-    let store: Vec<String> = (0..4 / per)
-        .map(|w| {
-            let bits: Vec<String> = (0..per)
-                .map(|e| {
-                    let lane = ["x", "y", "z", "w"][(w * per + e) as usize];
-                    let bits = element.bits(&format!("v.{lane}"));
-                    if e == 0 { bits } else { format!("({bits} << {}u)", e * 16) }
-                })
-                .collect();
-            let (at, var) = (w * per, &y_at.var);
-            format!(
-                "if d + {at}u < EV {{ {var}[{y_start} + (y_base + d + {at}u) / {per}u] = {}; }}",
-                bits.join(" | ")
-            )
-        })
-        .collect();
+    functions.push(binding.writer(y, ev, &mut words, emit)?);
+    let scale = format!("bitcast<f32>({})", words.bits((op.score_scale() as f32).to_bits()));
     let cap = match op.softcap {
         Some(softcap) => {
-            let cap = words.bits(softcap.to_bits());
-            format!(
-                "score = bitcast<f32>({cap}) * tanh(clamp(score / bitcast<f32>({cap}), -15.0, 15.0));"
-            )
+            let cap = format!("bitcast<f32>({})", words.bits(softcap.to_bits()));
+            format!(" s = {cap} * tanh(clamp(s / {cap}, vec4f(-15.0), vec4f(15.0)));")
         }
         None => String::new(),
     };
-    let scale = format!("bitcast<f32>({})", words.bits((op.score_scale() as f32).to_bits()));
+    let scores = |i: u64| {
+        let (held, held_i) = (&seen.held, format!("held{i}"));
+        let before = seen.before.replace("{i}", &i.to_string());
+        format!(
+            "{before}let {held_i} = {};\n        {{ var s = s{i} * {scale};{cap} {}s{i} = select(vec4f(LOWEST), s, {held_i}); }}",
+            held.replace("{i}", &i.to_string()),
+            seen.add.replace("{i}", &i.to_string()),
+        )
+    };
+    let weigh = |i: u64| format!("s{i} = select(vec4f(), exp(s{i} - {}), held{i});", of("most", i));
+    let score_products = |j: u64| {
+        let add = lines(OWN, &|i| format!("s{i} += {} * k;", of("q", i)));
+        format!(
+            "{{ let q0 = planes[p][{j}][low]; let q1 = planes[p][{j}][high]; let k = planes[p + 8u][{j}][keys];\n        {add} }}"
+        )
+    };
+    let value_products = |j: u64| {
+        let read = |n: u64| format!("let v{n} = planes[p + {}u][{j}][c]; ", key_fours * (n + 1));
+        let read = (0..columns).map(read).collect::<String>();
+        let add = lines(OWN, &|i| {
+            let one = |n: u64| format!("sum{i}_{n} += {} * v{n};", of("w", i));
+            (0..columns).map(one).collect::<Vec<_>>().join(" ")
+        });
+        format!(
+            "{{ let w0 = planes[p][{j}][low]; let w1 = planes[p][{j}][high]; {read}\n        {add} }}"
+        )
+    };
+    let keep_weights = |j: u64| {
+        let lane = LANES[j as usize];
+        let four = |from: u64| {
+            (from..from + 4).map(|i| format!("s{i}.{lane}")).collect::<Vec<_>>().join(", ")
+        };
+        format!(
+            "planes[p][{j}][(r * 2u) ^ (p % 8u)] = vec4f({}); planes[p][{j}][(r * 2u + 1u) ^ (p % 8u)] = vec4f({});",
+            four(0),
+            four(4)
+        )
+    };
+    let sums = |line: &dyn Fn(u64, u64) -> String| {
+        lines(OWN, &|i| (0..columns).map(|n| line(i, n)).collect::<Vec<_>>().join(" "))
+    };
+    let store = lines(OWN, &|i| {
+        let one = |n: u64| {
+            format!(
+                "store(y_row + {0}u + c * 4u, column0 + {0}u + c * 4u, sum{i}_{n} * {1});",
+                n * 64,
+                of("share", i)
+            )
+        };
+        let all = (0..columns).map(one).collect::<Vec<_>>().join(" ");
+        format!(
+            "{{ let query = q0 + r * 8u + {i}u; if query < {s_q} {{ let y_row = y_base + query * Y_PLACE; {all} }} }}"
+        )
+    });
     let number = |n: u64| n.to_string();
     let mut values = vec![
         ("score", seen.formula),
@@ -148,19 +286,29 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
         ("type", y.ty.dtype.name().to_owned()),
         ("e", number(e)),
         ("ev", number(ev)),
-        ("chunks", number(ev.div_ceil(32))),
+        ("e_fours", words.size(e.div_ceil(4))?),
+        ("part", number(ev.min(PART))),
+        ("columns", number(columns)),
+        ("key_fours", number(key_fours)),
+        ("queries", number(queries)),
+        ("threads", number(queries / OWN * 16)),
         ("bindings", emit.bindings()),
         ("functions", once(functions)),
         ("range", seen.range),
-        ("mask", seen.text),
-        ("cap", cap),
-        ("scale", scale),
-        ("store", store.join("\n        ")),
-        ("groups", words.size(batch * heads * tiles)?),
-        ("tiles", words.size(tiles)?),
+        ("sums", sums(&|i, n| format!("var sum{i}_{n} = vec4f();"))),
+        ("score_products", lines(4, &score_products)),
+        ("scores", seen.of_tile + &lines(OWN, &scores)),
+        ("weigh", lines(OWN, &weigh)),
+        ("fade", sums(&|i, n| format!("sum{i}_{n} *= {};", of("fade", i)))),
+        ("keep_weights", lines(4, &keep_weights)),
+        ("value_products", lines(4, &value_products)),
+        ("groups", words.size(groups(queries))?),
+        ("tiles", words.size(ql.places.div_ceil(queries))?),
+        ("parts", format!("{parts}u")),
         ("heads", words.size(heads)?),
         ("per_kv", words.size(heads / kv_heads.max(1))?),
         ("s_q", s_q),
+        ("s_k", s_k),
     ];
     let names = [
         ["q_batch", "q_head", "q_place"],
@@ -173,19 +321,26 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
             values.push((*name, words.size(n)?));
         }
     }
+    let place = values.last().map_or(String::new(), |(_, place)| place.clone());
+    values.push(("store", store.replace("Y_PLACE", &place)));
     let values: Vec<(&str, &str)> = values.iter().map(|(k, v)| (*k, v.as_str())).collect();
-    let text = if tiled { wgsl!("sdpa_tile.wgsl") } else { wgsl!("sdpa.wgsl") };
-    let wgsl = fill(text, &values);
-    Ok(Some(Launch { wgsl, entry: "sdpa", words: words.0, groups: batch * heads * tiles }))
+    let wgsl = fill(wgsl!("sdpa.wgsl"), &values);
+    Ok(Some(Launch { wgsl, entry: "sdpa", words: words.0, groups: groups(queries) }))
 }
 
-/// What a mask says, as text.
+/// What a mask says, as text. `{i}` is one of a thread's queries.
 struct Seen {
     functions: Vec<String>,
     /// Statements that set `start` and `end`, the keys that some query of the tile sees.
     range: String,
-    /// Statements that set `bits` of a `score`, where the `query` sees the `key`.
-    text: String,
+    /// Statements before the scores of a thread's 4 `keys`.
+    of_tile: String,
+    /// Statements before the scores of a query.
+    before: String,
+    /// Statements that change its scores `s`.
+    add: String,
+    /// Which of the keys it sees.
+    held: String,
     formula: String,
     shape: String,
 }
@@ -195,6 +350,7 @@ fn seen(
     mask: Option<&Slice>,
     (s_q, s_k, queries): (&str, &str, u64),
     sizes: [u64; 4],
+    binding: Binding,
     words: &mut Words,
     emit: &mut Emit<'_>,
 ) -> Result<Seen> {
@@ -205,57 +361,73 @@ fn seen(
     let mut out = Seen {
         functions: Vec::new(),
         range: all,
-        text: "bits = bitcast<u32>(score);".into(),
+        of_tile: String::new(),
+        before: String::new(),
+        add: String::new(),
+        held: "in_keys".into(),
         formula: "scale q k^T".into(),
         shape: "no mask".into(),
+    };
+    // Keys that are there.
+    let near = format!("let near = min(keys, vec4u({s_k} - 1u));\n        ");
+    let each = |at: &dyn Fn(&str) -> String| {
+        let four = LANES.map(|lane| format!("load_mask({})", at(lane)));
+        four.join(", ")
     };
     match (op.mask, mask) {
         (Mask::None, _) => {}
         (Mask::Causal, _) => {
             out.range = format!("let start = 0u;\n    {causal}");
-            out.text = format!("if key <= {ahead} + query {{ bits = bitcast<u32>(score); }}");
+            out.of_tile = format!("let place = {ahead} + q0 + r * 8u;\n        ");
+            out.held = "in_keys & (keys <= vec4u(place + {i}u))".into();
             out.shape = "a query sees no later key".into();
         }
         (Mask::Window(window), _) => {
             // A window as long as keys are is none.
             let window = words.size(window.min(sizes[3]))?;
             out.range = format!(
-                "let first = {ahead} + q0;\n    \
-                 let start = (max(first, {window}) - {window}) / 32u * 32u;\n    {causal}"
+                "let first_place = {ahead} + q0;\n    \
+                 let start = max(first_place, {window}) - {window};\n    {causal}"
             );
-            out.text = format!(
-                "let place = {ahead} + query;\n                \
-                 if key <= place && key + {window} >= place {{ bits = bitcast<u32>(score); }}"
+            out.of_tile = format!("let place = {ahead} + q0 + r * 8u;\n        ");
+            out.held = format!(
+                "in_keys & (keys <= vec4u(place + {{i}}u)) & (keys + {window} >= vec4u(place + {{i}}u))"
             );
             out.shape = "a query sees no later key, nor one before its window".into();
         }
         (Mask::Custom, Some(mask)) => {
-            let element = Element::of(mask.ty.dtype);
-            let element = element.ok_or_else(|| unsupported(format!("a mask of {}", mask.ty)))?;
-            let place = emit.read(mask)?;
-            let start = words.bits(place.word());
-            out.functions.push(element.loader("mask", &place, &start));
-            let value = format!("load_mask(b * {s_k} + key)");
-            let held = if mask.ty.dtype.is_float() { format!("{value} >= 0.5") } else { value };
-            out.text = format!("if {held} {{ bits = bitcast<u32>(score); }}");
+            out.functions.push(binding.mask_loader(mask, words, emit)?);
+            let four = each(&|lane| format!("b * {s_k} + near.{lane}"));
+            let held = if mask.ty.dtype.is_float() {
+                format!("vec4f({four}) >= vec4f(0.5)")
+            } else {
+                format!("vec4<bool>({four})")
+            };
+            out.of_tile = format!("{near}let masked = in_keys & ({held});\n        ");
+            out.held = "masked".into();
             out.shape = format!("mask {}[B, S_k]", mask.ty.dtype);
         }
         (Mask::Bias, Some(mask)) => {
-            let element = Element::of(mask.ty.dtype);
-            let element = element.ok_or_else(|| unsupported(format!("a bias of {}", mask.ty)))?;
-            let place = emit.read(mask)?;
-            let start = words.bits(place.word());
-            out.functions.push(element.loader("mask", &place, &start));
-            let strides = repeated(&dims(&mask.ty)?, &sizes);
+            out.functions.push(binding.mask_loader(mask, words, emit)?);
             let mut at = Vec::new();
-            for (name, stride) in ["b", "h", "query", "key"].iter().zip(strides) {
+            for (name, stride) in
+                ["b", "h", "query", "near"].iter().zip(repeated(&dims(&mask.ty)?, &sizes))
+            {
                 at.push(format!("{name} * {}", words.signed(stride)?));
             }
-            out.text = format!(
-                "let bias = load_mask({});\n                \
-                 bits = select(bitcast<u32>(score + bias), UNSEEN, bitcast<u32>(bias) == UNSEEN);",
-                at.join(" + ")
+            out.of_tile = format!("{near}let bias_keys = {};\n        ", at[3]);
+            out.before = format!(
+                "let bias{{i}} = bias_of({} + {}, min(q0 + r * 8u + {{i}}u, {s_q} - 1u), bias_keys);\n        ",
+                at[0], at[1]
             );
+            let four = each(&|lane| format!("row + keys.{lane}"));
+            out.functions.push(format!(
+                "fn bias_of(first: u32, query: u32, keys: vec4u) -> vec4f {{\n    \
+                 let row = first + {};\n    return vec4f({four});\n}}\n",
+                at[2]
+            ));
+            out.add = "s += bias{i}; ".into();
+            out.held = "in_keys & (bitcast<vec4u>(bias{i}) != vec4u(UNSEEN))".into();
             out.formula = "scale q k^T + bias".into();
             out.shape = format!("bias {}[B, H, S_q, S_k], which may repeat", mask.ty.dtype);
         }
