@@ -8,7 +8,7 @@ import { sizeReport } from '../size.mjs';
 import { Tally } from './tally.mjs';
 import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, say, Stop, tee } from './tools.mjs';
 
-const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null };
+const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null, 'g++': '/usr/bin/g++' };
 /** Browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
 const SLOW = ['parity.test.mjs', 'selftest.test.mjs', 'session.test.mjs', 'logits.test.mjs', 'recorded_folders.test.mjs'];
 /** Milliseconds of a file of browser tests; the longest takes five minutes. */

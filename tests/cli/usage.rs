@@ -59,10 +59,10 @@ fn a_prompt_longer_than_the_context_is_a_usage_error() {
 #[test]
 fn an_unknown_device_is_a_usage_error() {
     fails(
-        &mut rlx(&["run", "--device", "cuda", "hello"]),
+        &mut rlx(&["run", "--device", "gpu", "hello"]),
         2,
-        "unknown device `cuda`",
-        "devices: reference, cpu, webgpu",
+        "unknown device `gpu`",
+        "devices: reference, cpu, webgpu, cuda",
     );
 }
 
@@ -175,7 +175,7 @@ fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
         &mut command,
         4,
         "the backend mlx is not built in",
-        "this build has reference, cpu, webgpu",
+        "this build has reference, cpu, webgpu, cuda",
     );
 }
 

@@ -3,7 +3,7 @@
 
 use crate::block_on::block_on;
 use crate::load::milliseconds;
-use crate::remembered::{TUNINGS, remember, remembered};
+use crate::remembered::{TUNINGS, file, remember, remembered};
 use crate::report::{Report, first_guess, measure};
 use core::fmt;
 use core::future::Future;
@@ -13,6 +13,8 @@ use rlx_core::runtime::device::Device;
 use rlx_core::target::{FusionTarget, Target};
 use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
+use rlx_cuda::CudaDevice;
+use rlx_cuda::driver::cuda::Cuda;
 use rlx_webgpu::device::{Probes, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
@@ -55,7 +57,7 @@ impl fmt::Display for TuningFrom {
 
 /// A device as the command line knows it.
 pub struct DeviceRow {
-    /// `reference`, `cpu`, `webgpu`.
+    /// `reference`, `cpu`, `webgpu`, `cuda`.
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
@@ -133,6 +135,19 @@ pub const DEVICES: &[DeviceRow] = &[
         tuning_from: Some(|options| Ok(webgpu(options, true)?.1)),
         open: |options| Ok(Arc::new(webgpu(options, true)?.0)),
     },
+    DeviceRow {
+        name: "cuda",
+        about: "an NVIDIA card, by its own driver; language models without experts and recurrences so far",
+        backend: FusionTarget::Cuda,
+        keeps_maps: false,
+        target: rlx_cuda::target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        // Without a folder for caches kernels are compiled each time.
+        open: |_| Ok(Arc::new(CudaDevice::new(Cuda::new(0, file("cuda").ok())?))),
+    },
 ];
 
 /// A WebGPU device with the features that work. If that is asked for it is tuned as it was last on this machine, or
@@ -203,8 +218,8 @@ mod tests {
 
     #[test]
     fn another_name_is_a_usage_error_that_lists_them() {
-        let e = find("cuda").map(|row| row.name).expect_err("no such row");
-        assert_eq!(e.what, "unknown device `cuda`");
-        assert_eq!(e.hint, "devices: reference, cpu, webgpu");
+        let e = find("gpu").map(|row| row.name).expect_err("no such row");
+        assert_eq!(e.what, "unknown device `gpu`");
+        assert_eq!(e.hint, "devices: reference, cpu, webgpu, cuda");
     }
 }

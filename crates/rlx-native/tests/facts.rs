@@ -1,6 +1,7 @@
 //! Facts of docs/facts.md that need executors: the same programs on every device of this build.
 
 use crate::load::{Hand, run_once};
+use crate::opened::opened;
 use rlx_core::compare::difference;
 use rlx_core::compile::CompilePipeline;
 use rlx_core::formats::decode_row;
@@ -11,7 +12,6 @@ use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::safetensors;
 use rlx_core::target::{Activations, CompileOptions, KernelDispatch, Target};
 use rlx_core::types::{BlockFormat, DType};
-use rlx_native::devices::{DEVICES, OpenOptions};
 use std::sync::Arc;
 
 /// `silu(gate(x)) * up(x)` with weights of one type.
@@ -110,9 +110,7 @@ fn fact_001_14_on_every_executor_packed_and_fused_equals_dequantised_and_plain()
         (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     };
     let x = bytes(&(0..3 * 256).map(|_| number()).collect::<Vec<f32>>());
-    for row in DEVICES {
-        let device = (row.open)(&OpenOptions::default())
-            .unwrap_or_else(|e| panic!("the {} device is absent: {e}", row.name));
+    for (row, device) in opened("facts") {
         let hand = if row.keeps_maps { Hand::Kept } else { Hand::Pieces(usize::MAX) };
         // The reference reads working formats too, which no file holds.
         let mut formats = Target::every_format();

@@ -15,6 +15,7 @@ mod limits;
 mod load;
 mod lost;
 mod mxfp4;
+mod opened;
 mod operators;
 #[path = "../../../tests/parity/mod.rs"]
 mod parity;

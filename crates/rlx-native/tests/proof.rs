@@ -1,6 +1,7 @@
 //! Proof that the program is what runs: its text, changed, changes the answer; a pass, switched
 //! off, changes launches and nothing else.
 
+use crate::opened::opened;
 use rlx_core::compare::difference;
 use rlx_core::ir::parse::parse;
 use rlx_core::lower::ProgramSpec;
@@ -9,7 +10,7 @@ use rlx_core::runtime::device::{Device, Submission, Write, WriteTo};
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::sample::{Control, SampleParams};
 use rlx_native::block_on::block_on;
-use rlx_native::devices::{DEVICES, DeviceRow, OpenOptions};
+use rlx_native::devices::DeviceRow;
 use rlx_native::files::ModelSource;
 use rlx_native::load::put;
 use std::path::Path;
@@ -91,10 +92,7 @@ fn with_decode(compiled: &CompiledModel, text: &str, device: &dyn Device) -> Com
 
 fn for_each_device(check: impl Fn(&DeviceRow, Arc<dyn Device>, &ModelSource)) {
     let source = ModelSource::open(Path::new(MODEL)).expect("the default model opens");
-    for row in DEVICES {
-        let device = (row.open)(&OpenOptions::default())
-            .unwrap_or_else(|e| panic!("the {} device is absent: {e}", row.name));
-        assert_eq!(device.info().kind, row.name);
+    for (row, device) in opened("proof") {
         check(row, device, &source);
     }
 }

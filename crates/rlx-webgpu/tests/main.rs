@@ -19,6 +19,8 @@ mod graphs;
 mod held;
 mod kv_blocks;
 mod lanes;
+#[path = "../../../tests/support/language.rs"]
+mod language;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod matmul;
@@ -38,6 +40,8 @@ mod selftest;
 #[cfg(feature = "graphs")]
 #[path = "../../../tests/support/session.rs"]
 mod session;
+#[path = "../../../tests/support/step.rs"]
+mod step;
 #[cfg(feature = "graphs")]
 #[path = "../../../tests/support/texts.rs"]
 mod texts;

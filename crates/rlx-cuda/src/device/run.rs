@@ -1,0 +1,183 @@
+//! A program in a session: recorded once, submitted for every token.
+
+use super::{Begun, Buffer, Built, CudaDevice, Pending, Session, State, unknown};
+use crate::driver::{At, Driver, Launch};
+use crate::kernels::Memory;
+use rlx_core::runtime::device::{
+    Outputs, ProgramId, SessionId, Submission, Ticket, Write, WriteTo, no_cut,
+};
+use rlx_core::{Error, Result};
+
+/// Recorded launches.
+pub(super) struct Run {
+    /// Those before the program's cut: none without one.
+    pub body: u32,
+    /// The others.
+    pub rest: u32,
+    /// How many launches each has.
+    counts: [u64; 2],
+}
+
+/// The buffer a write goes to, and the bytes that the program declares.
+fn destination(to: WriteTo, built: &Built, session: &Session) -> Option<(Buffer, u64)> {
+    Some(match to {
+        WriteTo::Input(n) => {
+            (*built.inputs.get(n as usize)?, built.program.inputs.get(n as usize)?.bytes)
+        }
+        WriteTo::State(n) => {
+            (*session.states.get(n as usize)?, built.program.states.get(n as usize)?.bytes)
+        }
+    })
+}
+
+/// Checks every write before the first one is made: whole words, but for the end of an input or a state.
+fn check(writes: &[Write], built: &Built, session: &Session) -> Result<()> {
+    for w in writes {
+        let bytes = w.bytes.len() as u64;
+        let end = w.offset.checked_add(bytes);
+        let fits =
+            destination(w.to, built, session).zip(end).is_some_and(|((_, declared), end)| {
+                let whole = bytes.is_multiple_of(4) || end == declared;
+                end <= declared.next_multiple_of(4) && whole && w.offset.is_multiple_of(4)
+            });
+        if !fits {
+            let what = format!("a write of {bytes} bytes at {} does not fit {:?}", w.offset, w.to);
+            return Err(Error::usage(what));
+        }
+    }
+    Ok(())
+}
+
+impl State {
+    /// Ends what a session has begun, because something else is queued in it.
+    pub(super) fn end_begun(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.begun = None;
+        }
+    }
+}
+
+impl<D: Driver> CudaDevice<D> {
+    /// Sees that a program can run in a session and is recorded; gives what had begun there, which ends.
+    fn prepare(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Option<Begun>> {
+        let session = s.sessions.get_mut(&key.0).ok_or_else(|| unknown("session", key.0.0))?;
+        let begun = session.begun.take();
+        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+        if built.model != session.model {
+            return Err(Error::usage("the program and the session belong to different models"));
+        }
+        if built.program.states.len() > session.states.len()
+            || built.program.arena_bytes > session.arena.bytes
+        {
+            return Err(Error::usage("the session is too small for the program"));
+        }
+        if !s.runs.contains_key(&key) {
+            let run = self.record(s, key)?;
+            s.runs.insert(key, run);
+        }
+        Ok(begun)
+    }
+
+    fn record(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Run> {
+        let session = s.sessions.get(&key.0).ok_or_else(|| unknown("session", key.0.0))?;
+        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+        let model = s.models.get(&built.model).ok_or_else(|| unknown("model", built.model.0))?;
+        let cut = built.program.cut().map_or(0, |c| c.step);
+        let mut parts = [Vec::new(), Vec::new()];
+        for (step, function, kernel) in &built.launches {
+            let mut arguments = Vec::with_capacity(kernel.arguments.len());
+            for argument in &kernel.arguments {
+                let buffer = match argument.memory {
+                    Memory::Arena => Some(&session.arena),
+                    Memory::State(n) => session.states.get(n as usize),
+                    Memory::Weights(n) => model.buffers.get(n as usize),
+                    Memory::Input(n) => built.inputs.get(n as usize),
+                };
+                let missing = || {
+                    Error::internal(format!(
+                        "a step reads {:?}, which is not there",
+                        argument.memory
+                    ))
+                };
+                arguments
+                    .push(At { buffer: buffer.ok_or_else(missing)?.id, offset: argument.offset });
+            }
+            let (function, grid, threads) = (*function, kernel.grid, kernel.threads);
+            let part = usize::from(*step as usize >= cut);
+            parts[part].push(Launch { function, grid, threads, arguments });
+        }
+        let counts = [parts[0].len() as u64, parts[1].len() as u64];
+        let (body, rest) = (s.ids.next(), s.ids.next());
+        self.driver.record(body, &parts[0])?;
+        self.driver.record(rest, &parts[1])?;
+        Ok(Run { body, rest, counts })
+    }
+
+    /// Queues the launches before the program's cut.
+    pub(super) fn begin_run(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<bool> {
+        self.prepare(s, key)?;
+        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+        built.program.cut().ok_or_else(|| no_cut(key.1))?;
+        self.launch(s, key, false)?;
+        s.counters.submits += 1;
+        if let Some(session) = s.sessions.get_mut(&key.0) {
+            session.begun = Some(Begun { program: key.1 });
+        }
+        Ok(true)
+    }
+
+    /// Queues a part of a program.
+    fn launch(&self, s: &mut State, key: (SessionId, ProgramId), rest: bool) -> Result<()> {
+        let run = s.runs.get(&key).ok_or_else(|| Error::internal("no run was recorded"))?;
+        let (list, count) =
+            if rest { (run.rest, run.counts[1]) } else { (run.body, run.counts[0]) };
+        if count > 0 {
+            self.driver.submit(list)?;
+            s.counters.dispatches += count;
+        }
+        Ok(())
+    }
+
+    pub(super) fn submit_run(
+        &self,
+        s: &mut State,
+        key: (SessionId, ProgramId),
+        how: &Submission<'_>,
+    ) -> Result<Ticket> {
+        let begun = self.prepare(s, key)?.map(|b| b.program);
+        let (Some(session), Some(built)) = (s.sessions.get(&key.0), s.programs.get(&key.1)) else {
+            return Err(unknown("session", key.0.0));
+        };
+        how.check_begun(begun, key.1, built.program.cut())?;
+        check(how.writes, built, session)?;
+        for w in how.writes {
+            if let Some((buffer, _)) = destination(w.to, built, session) {
+                self.driver.write(At { buffer: buffer.id, offset: w.offset }, &w.bytes)?;
+            }
+        }
+        if !how.begun {
+            self.launch(s, key, false)?;
+        }
+        self.launch(s, key, true)?;
+        s.counters.submits += 1;
+        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+        let program = built.program.clone();
+        let outputs = if how.read { program.outputs.as_slice() } else { &[] };
+        let mut ranges = Vec::with_capacity(outputs.len());
+        for o in outputs {
+            let place = s.output(key, &o.slice);
+            let place =
+                place.ok_or_else(|| Error::internal(format!("output {} is nowhere", o.name)))?;
+            ranges.push((place, o.slice.bytes));
+        }
+        if ranges.iter().all(|r| r.1 == 0) && how.read && !ranges.is_empty() {
+            let values = vec![Vec::new(); ranges.len()];
+            return Ok(s.ticket(Pending::Answered(Ok(Outputs { values }))));
+        }
+        let read = s.ids.next();
+        // Without outputs it is a read of nothing, which is there once everything before it has run.
+        self.driver.read(read, &ranges)?;
+        let sizes = ranges.iter().map(|r| r.1 as usize).collect();
+        Ok(s.ticket(Pending::Read { read, sizes, session: key.0, program: Some(key.1) }))
+    }
+}

@@ -1,0 +1,346 @@
+//! NVIDIA's driver and its run-time compiler, loaded when a device is asked for: a binary starts without them.
+//!
+//! Everything is queued in one stream. A list of launches is recorded as a CUDA graph, which a submission launches as
+//! one. What is compiled is kept on disk under the hash of its text, the card's architecture and the compiler.
+
+#![allow(unsafe_code)]
+
+use super::{At, Driver, DriverInfo, Launch};
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
+    LaunchConfig, PinnedHostSlice, PushKernelArg,
+};
+use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
+use rlx_core::plan::hash;
+use rlx_core::runtime::device::shared::Lock;
+use rlx_core::runtime::device::table::Table;
+use rlx_core::{Code, Error, Result};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+/// How long a poll waits for a read.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// A CUDA device.
+pub struct Cuda {
+    info: DriverInfo,
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    /// Where compiled kernels are kept.
+    cache: Option<PathBuf>,
+    buffers: Lock<Table<u32, CudaSlice<u8>>>,
+    functions: Lock<Table<u32, CudaFunction>>,
+    lists: Lock<Table<u32, List>>,
+    reads: Lock<Table<u32, Reading>>,
+    /// Memory of the host that reads have left behind.
+    pinned: Lock<Vec<PinnedHostSlice<u8>>>,
+}
+
+/// A recorded list; none for one without launches.
+struct List(Option<CudaGraph>);
+
+// SAFETY: a graph is used by one thread at a time, because it is behind a lock.
+unsafe impl Send for List {}
+
+/// Bytes on their way to the host.
+struct Reading {
+    parts: Vec<PinnedHostSlice<u8>>,
+    /// Bytes of each part: its memory may have more.
+    sizes: Vec<usize>,
+    done: CudaEvent,
+}
+
+/// An error of the driver, and whether it ended the context.
+fn error(what: &str, e: DriverError) -> Error {
+    let code = match e.0 {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Code::OutOfMemory,
+        CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => {
+            Code::DeviceUnavailable
+        }
+        _ => Code::DeviceLost,
+    };
+    let name = e.error_string().ok().and_then(|text| text.to_str().ok().map(String::from));
+    Error::new(code, format!("{what}: {}", name.unwrap_or_else(|| format!("{:?}", e.0))))
+}
+
+fn missing(what: &str, number: u32) -> Error {
+    Error::internal(format!("the driver has no {what} {number}"))
+}
+
+/// Why there is no CUDA on this machine; `None` where a driver and a compiler can be loaded.
+pub fn unavailable() -> Option<&'static str> {
+    // SAFETY: loading a system library runs its initialisers, which is what a driver is for.
+    let (driver, compiler) =
+        unsafe { (sys::is_culib_present(), cudarc::nvrtc::sys::is_culib_present()) };
+    match (driver, compiler) {
+        (false, _) => Some("NVIDIA's driver library was not found (libcuda.so.1 or nvcuda.dll)"),
+        (true, false) => {
+            Some("NVIDIA's run-time compiler was not found (libnvrtc.so or nvrtc64.dll)")
+        }
+        (true, true) => None,
+    }
+}
+
+impl Cuda {
+    /// Opens the card of that number. `cache` is a folder for compiled kernels.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` that says what is missing.
+    pub fn new(ordinal: usize, cache: Option<PathBuf>) -> Result<Cuda> {
+        if let Some(why) = unavailable() {
+            return Err(Error::new(Code::DeviceUnavailable, why));
+        }
+        let unavailable = |e: DriverError| {
+            let mut e = error("CUDA did not start", e);
+            e.code = Code::DeviceUnavailable;
+            e
+        };
+        let context = CudaContext::new(ordinal).map_err(unavailable)?;
+        // SAFETY: all work of this context is in one stream, so that no event is needed to order it.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream().map_err(unavailable)?;
+        let (major, minor) = context.compute_capability().map_err(unavailable)?;
+        let attribute = |a| context.attribute(a).map_err(unavailable);
+        let warp = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?;
+        let mut version = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(unavailable)?;
+        let info = DriverInfo {
+            name: context.name().map_err(unavailable)?,
+            arch: format!("compute_{major}{minor}"),
+            driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
+            warp: warp as u32,
+            memory: context.total_mem().map_err(unavailable)? as u64,
+        };
+        Ok(Cuda {
+            info,
+            context,
+            stream,
+            cache,
+            buffers: Lock::default(),
+            functions: Lock::default(),
+            lists: Lock::default(),
+            reads: Lock::default(),
+            pinned: Lock::default(),
+        })
+    }
+
+    /// The text for the driver: from disk, or compiled now.
+    fn text(&self, source: &str, entry: &str) -> Result<String> {
+        let key = hash([source, self.info.arch.as_str()].into_iter());
+        let kept = self.cache.as_ref().map(|folder| folder.join(format!("{entry}-{key:016x}.ptx")));
+        if let Some(text) = kept.as_ref().and_then(|path| fs::read_to_string(path).ok()) {
+            return Ok(text);
+        }
+        let options = CompileOptions {
+            options: vec![
+                format!("--gpu-architecture={}", self.info.arch),
+                "--std=c++17".into(),
+                "--device-as-default-execution-space".into(),
+            ],
+            ..CompileOptions::default()
+        };
+        let text = compile_ptx_with_opts(source, options).map_err(|e| {
+            Error::internal(format!("the compiler does not take the kernel {entry}: {e}"))
+        })?;
+        let text = text.to_src();
+        if let Some(path) = kept {
+            // Where nothing can be kept, it is compiled again next time.
+            let unfinished = path.with_extension(format!("{}-{entry}", std::process::id()));
+            let parent = path.parent().map_or(Ok(()), fs::create_dir_all);
+            let _ = parent
+                .and_then(|()| fs::write(&unfinished, &text))
+                .and_then(|()| fs::rename(&unfinished, &path));
+        }
+        Ok(text)
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let functions = self.functions.lock();
+        let function = functions.get(&launch.function);
+        let function = function.ok_or_else(|| missing("function", launch.function))?;
+        let mut pointers = Vec::with_capacity(launch.arguments.len());
+        for at in &launch.arguments {
+            pointers.push(self.pointer(*at, 0)?);
+        }
+        let mut builder = self.stream.launch_builder(function);
+        for pointer in &pointers {
+            builder.arg(pointer);
+        }
+        let [x, y, z] = launch.grid;
+        let config = LaunchConfig {
+            grid_dim: (x, y, z),
+            block_dim: (launch.threads, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: a kernel's arguments are as many pointers as its text has, into buffers that live until the list is
+        // dropped and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator.
+        unsafe { builder.launch(config) }.map_err(|e| error("a launch", e))?;
+        Ok(())
+    }
+
+    /// The address of a place that so many bytes begin at.
+    fn pointer(&self, at: At, bytes: u64) -> Result<u64> {
+        use cudarc::driver::DevicePtr;
+        let buffers = self.buffers.lock();
+        let buffer = buffers.get(&at.buffer).ok_or_else(|| missing("buffer", at.buffer))?;
+        if at.offset.checked_add(bytes).is_none_or(|end| end > buffer.num_bytes() as u64) {
+            let what =
+                format!("{bytes} bytes at {} of a buffer of {}", at.offset, buffer.num_bytes());
+            return Err(Error::internal(what));
+        }
+        Ok(buffer.device_ptr(&self.stream).0 + at.offset)
+    }
+
+    /// Memory of the host with so many bytes.
+    fn host(&self, bytes: usize) -> Result<PinnedHostSlice<u8>> {
+        let mut free = self.pinned.lock();
+        if let Some(i) =
+            free.iter().position(|p| p.len() >= bytes && p.len() <= 4 * bytes.max(4096))
+        {
+            return Ok(free.swap_remove(i));
+        }
+        // SAFETY: bytes that were never written are not read: a read has `sizes` of them, which a copy fills.
+        unsafe { self.context.alloc_pinned(bytes.max(4096)) }
+            .map_err(|e| error("memory of the host", e))
+    }
+
+    fn bind(&self) -> Result<()> {
+        self.context.bind_to_thread().map_err(|e| error("CUDA's context", e))
+    }
+}
+
+impl Driver for Cuda {
+    fn info(&self) -> &DriverInfo {
+        &self.info
+    }
+
+    fn create(&self, buffer: u32, bytes: u64) -> Result<()> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX).max(16);
+        let made = self.stream.alloc_zeros::<u8>(size);
+        let made = made.map_err(|e| error(&format!("{bytes} bytes on {}", self.info.name), e))?;
+        self.buffers.lock().insert(buffer, made);
+        Ok(())
+    }
+
+    fn destroy(&self, buffer: u32) {
+        // It is freed in the order of the stream.
+        self.buffers.lock().remove(&buffer);
+    }
+
+    fn write(&self, at: At, bytes: &[u8]) -> Result<()> {
+        self.bind()?;
+        let pointer = self.pointer(at, bytes.len() as u64)?;
+        // SAFETY: the range is within the buffer, and a copy from memory that is not pinned has taken the bytes when
+        // it returns.
+        let done = unsafe {
+            cudarc::driver::result::memcpy_htod_async(pointer, bytes, self.stream.cu_stream())
+        };
+        done.map_err(|e| error("a write", e))
+    }
+
+    fn copy(&self, from: At, to: At, bytes: u64) -> Result<()> {
+        self.bind()?;
+        let (from, to) = (self.pointer(from, bytes)?, self.pointer(to, bytes)?);
+        // SAFETY: both ranges are within their buffers.
+        let done = unsafe {
+            cudarc::driver::result::memcpy_dtod_async(
+                to,
+                from,
+                bytes as usize,
+                self.stream.cu_stream(),
+            )
+        };
+        done.map_err(|e| error("a copy", e))
+    }
+
+    fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()> {
+        self.bind()?;
+        let failed = |e| error("a read", e);
+        let (mut parts, mut sizes) = (Vec::new(), Vec::new());
+        for &(at, bytes) in from {
+            let size = bytes as usize;
+            let mut part = self.host(size)?;
+            let pointer = self.pointer(at, bytes)?;
+            let to = part.as_mut_ptr().map_err(failed)?;
+            // SAFETY: the memory has at least `size` bytes, and lives until the event is done: `Reading` has both.
+            let done = unsafe {
+                let to = std::slice::from_raw_parts_mut(to, size);
+                cudarc::driver::result::memcpy_dtoh_async(to, pointer, self.stream.cu_stream())
+            };
+            done.map_err(failed)?;
+            parts.push(part);
+            sizes.push(size);
+        }
+        let done = self.stream.record_event(None).map_err(failed)?;
+        self.reads.lock().insert(read, Reading { parts, sizes, done });
+        Ok(())
+    }
+
+    fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>> {
+        let reading = self.reads.lock().remove(&read).ok_or_else(|| missing("read", read))?;
+        let failed = |e| error("what was queued before a read", e);
+        let begun = Instant::now();
+        while !reading.done.try_is_complete().map_err(failed)? {
+            if begun.elapsed() > PATIENCE {
+                self.reads.lock().insert(read, reading);
+                return Ok(None);
+            }
+            yield_now();
+        }
+        let mut bytes = Vec::with_capacity(reading.sizes.iter().sum());
+        for (part, size) in reading.parts.iter().zip(&reading.sizes) {
+            bytes.extend_from_slice(&part.as_slice().map_err(failed)?[..*size]);
+        }
+        let mut free = self.pinned.lock();
+        free.extend(reading.parts);
+        // A few are enough for what is in flight.
+        free.truncate(16);
+        Ok(Some(bytes))
+    }
+
+    fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
+        let text = self.text(source, entry)?;
+        let failed = |e| error(&format!("the kernel {entry}"), e);
+        let module = self.context.load_module(Ptx::from_src(text)).map_err(failed)?;
+        let made = module.load_function(entry).map_err(failed)?;
+        self.functions.lock().insert(function, made);
+        Ok(())
+    }
+
+    fn forget(&self, function: u32) {
+        self.functions.lock().remove(&function);
+    }
+
+    fn record(&self, list: u32, launches: &[Launch]) -> Result<()> {
+        let failed = |e| error("recording a list", e);
+        let mut graph = None;
+        if !launches.is_empty() {
+            self.stream
+                .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+                .map_err(failed)?;
+            let queued = launches.iter().try_for_each(|launch| self.launch(launch));
+            // A capture ends even if a launch failed.
+            let ended = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
+            queued?;
+            graph = ended.map_err(failed)?;
+        }
+        self.lists.lock().insert(list, List(graph));
+        Ok(())
+    }
+
+    fn submit(&self, list: u32) -> Result<()> {
+        let lists = self.lists.lock();
+        let List(graph) = lists.get(&list).ok_or_else(|| missing("list", list))?;
+        graph.as_ref().map_or(Ok(()), CudaGraph::launch).map_err(|e| error("a submission", e))
+    }
+
+    fn drop_list(&self, list: u32) {
+        // The driver keeps a graph until its launches have run.
+        self.lists.lock().remove(&list);
+    }
+}

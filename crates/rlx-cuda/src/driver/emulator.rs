@@ -1,0 +1,315 @@
+//! The emulator: kernels compiled as C++ by the machine's compiler, run by a process of their own.
+//!
+//! `tests/emulator` has its sources: `block.h` runs a block's threads as fibres, `cuda.h` has CUDA's words, `host.cpp`
+//! is the process. The process has the buffers; this file sends it commands and reads its answers. What a kernel does
+//! wrong ends the process with a sentence, which is the error of the call; the device is lost then, as a real one.
+//!
+//! Numbers are 64 bits, little-endian. A command is its number, then what `host.cpp` says.
+
+use super::{At, Driver, DriverInfo, Launch};
+use rlx_core::plan::hash;
+use rlx_core::runtime::device::shared::Lock;
+use rlx_core::runtime::device::table::Table;
+use rlx_core::{Code, Error, Result};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// What is watched while kernels run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// Only what the fibres notice: barriers, exchanges, threads that ended.
+    #[default]
+    Nothing,
+    /// Accesses outside of buffers and shared arrays.
+    Addresses,
+    /// Two threads of a block at one address without a barrier between them.
+    Races,
+}
+
+impl Watch {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Watch::Nothing => &[],
+            Watch::Addresses => &["-fsanitize=address"],
+            Watch::Races => &["-fsanitize=thread"],
+        }
+    }
+}
+
+/// The emulator as a GPU.
+pub struct Emulator {
+    info: DriverInfo,
+    /// Where what is compiled is kept.
+    cache: PathBuf,
+    /// The headers, compiled; and a number that changes with them.
+    headers: PathBuf,
+    version: u64,
+    watch: Watch,
+    process: Lock<Process>,
+    /// What reads have brought.
+    reads: Lock<Table<u32, Vec<u8>>>,
+    lists: Lock<Table<u32, Vec<Launch>>>,
+}
+
+struct Process {
+    child: Child,
+    /// Commands.
+    to: ChildStdin,
+    /// Answers.
+    from: ChildStdout,
+    lost: Option<Error>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An emulator that is gone already is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The compiler.
+const COMPILER: &str = "g++";
+const FLAGS: [&str; 6] = [
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-Wno-unknown-pragmas",
+];
+
+fn io(what: &str) -> impl FnOnce(std::io::Error) -> Error + '_ {
+    move |e| Error::new(Code::DeviceUnavailable, format!("{what}: {e}"))
+}
+
+impl Emulator {
+    /// Compiles the process if it is not in `cache`, and starts it. `sources` is the folder `tests/emulator`.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` without a C++ compiler, or where the process does not start.
+    pub fn start(sources: &Path, cache: &Path, warp: u32, watch: Watch) -> Result<Emulator> {
+        fs::create_dir_all(cache).map_err(io("the folder of compiled kernels"))?;
+        let host = fs::read_to_string(sources.join("host.cpp")).map_err(io("host.cpp"))?;
+        let binary =
+            cache.join(format!("host-{:016x}-{watch:?}", hash([host.as_str()].into_iter())));
+        if !binary.exists() {
+            let unfinished = unfinished(&binary);
+            let mut command = Command::new(COMPILER);
+            command.args(FLAGS).args(watch.flags()).arg("-rdynamic").arg(sources.join("host.cpp"));
+            run(command.arg("-o").arg(&unfinished).arg("-ldl"))?;
+            fs::rename(&unfinished, &binary).map_err(io("the emulator's process"))?;
+        }
+        let (headers, version) = headers(sources, cache, warp, watch)?;
+        let mut child = Command::new(&binary)
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .env("TSAN_OPTIONS", "halt_on_error=1 exitcode=70 report_thread_leaks=0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(io("the emulator's process"))?;
+        let no_pipe = || Error::internal("a process without pipes");
+        let to = child.stdin.take().ok_or_else(no_pipe)?;
+        let from = child.stdout.take().ok_or_else(no_pipe)?;
+        let info = DriverInfo {
+            name: "emulator".into(),
+            arch: "emulator".into(),
+            driver: String::new(),
+            warp,
+            memory: 1 << 34,
+        };
+        Ok(Emulator {
+            info,
+            cache: cache.into(),
+            headers,
+            version,
+            watch,
+            process: Lock::new(Process { child, to, from, lost: None }),
+            reads: Lock::default(),
+            lists: Lock::default(),
+        })
+    }
+
+    /// Sends a command and waits until it is done; gives the bytes of its answer.
+    fn ask(&self, command: u64, words: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
+        let process = &mut *self.process.lock();
+        if let Some(lost) = &process.lost {
+            return Err(lost.clone());
+        }
+        process.ask(command, words, bytes).map_err(|_| process.end())
+    }
+}
+
+impl Process {
+    fn ask(&mut self, command: u64, words: &[u64], bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+        let mut message: Vec<u8> = Vec::with_capacity(8 * (words.len() + 2) + bytes.len());
+        let count = words.len() as u64;
+        for word in [command, count].iter().chain(words) {
+            message.extend(word.to_le_bytes());
+        }
+        message.extend((bytes.len() as u64).to_le_bytes());
+        message.extend(bytes);
+        self.to.write_all(&message)?;
+        self.to.flush()?;
+        let mut size = [0; 8];
+        self.from.read_exact(&mut size)?;
+        let mut answer = vec![0; usize::try_from(u64::from_le_bytes(size)).unwrap_or(0)];
+        self.from.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// What the process said before it ended.
+    fn end(&mut self) -> Error {
+        let _ = self.child.kill();
+        let mut said = String::new();
+        if let Some(mut from) = self.child.stderr.take() {
+            let _ = from.read_to_string(&mut said);
+        }
+        let said = said.trim();
+        let what = if said.is_empty() { "the emulator's process ended" } else { said };
+        let lost = Error::new(Code::DeviceLost, what);
+        self.lost = Some(lost.clone());
+        lost
+    }
+}
+
+/// What kernels and headers are compiled with.
+fn flags(warp: u32, watch: Watch) -> Vec<String> {
+    let own = ["-fPIC".into(), format!("-DRLX_WARP={warp}")];
+    let shared = FLAGS.iter().chain(watch.flags()).map(|flag| flag.to_string());
+    shared.chain(own).collect()
+}
+
+/// The folder of the headers, compiled once for all kernels, and their hash.
+fn headers(sources: &Path, cache: &Path, warp: u32, watch: Watch) -> Result<(PathBuf, u64)> {
+    let names = ["block.h", "cuda.h"];
+    let mut texts = Vec::new();
+    for name in names {
+        texts.push(fs::read_to_string(sources.join(name)).map_err(io(name))?);
+    }
+    let version = hash(texts.iter().map(String::as_str));
+    let folder = cache.join(format!("headers-{version:016x}-{warp}-{watch:?}"));
+    if !folder.exists() {
+        let unfinished = unfinished(&folder);
+        fs::create_dir_all(&unfinished).map_err(io("the folder of headers"))?;
+        for (name, text) in names.iter().zip(&texts) {
+            fs::write(unfinished.join(name), text).map_err(io("a header"))?;
+        }
+        let mut command = Command::new(COMPILER);
+        run(command
+            .args(flags(warp, watch))
+            .args(["-x", "c++-header"])
+            .arg(unfinished.join("cuda.h")))?;
+        // Another process may have been faster.
+        if fs::rename(&unfinished, &folder).is_err() && !folder.exists() {
+            return Err(Error::internal("the compiled headers were not kept"));
+        }
+    }
+    Ok((folder, version))
+}
+
+/// A name beside the final one: another process may compile the same.
+fn unfinished(path: &Path) -> PathBuf {
+    let thread = format!("{:?}", std::thread::current().id()).replace(['(', ')'], "");
+    path.with_extension(format!("{}-{thread}", std::process::id()))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let done = command.output().map_err(io(COMPILER))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    Err(Error::internal(format!("{COMPILER} does not take a kernel: {said}")))
+}
+
+impl Driver for Emulator {
+    fn info(&self) -> &DriverInfo {
+        &self.info
+    }
+
+    fn create(&self, buffer: u32, bytes: u64) -> Result<()> {
+        let answer = self.ask(1, &[buffer.into(), bytes], &[])?;
+        if answer == [1] {
+            return Ok(());
+        }
+        Err(Error::new(Code::OutOfMemory, format!("no memory for {bytes} bytes")))
+    }
+
+    fn destroy(&self, buffer: u32) {
+        // Where the process is gone, so is the buffer.
+        let _ = self.ask(2, &[buffer.into()], &[]);
+    }
+
+    fn write(&self, at: At, bytes: &[u8]) -> Result<()> {
+        self.ask(3, &[at.buffer.into(), at.offset], bytes).map(|_| ())
+    }
+
+    fn copy(&self, from: At, to: At, bytes: u64) -> Result<()> {
+        let words = [from.buffer.into(), from.offset, to.buffer.into(), to.offset, bytes];
+        self.ask(4, &words, &[]).map(|_| ())
+    }
+
+    fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()> {
+        let mut all = Vec::new();
+        for (at, bytes) in from {
+            all.extend(self.ask(5, &[at.buffer.into(), at.offset, *bytes], &[])?);
+        }
+        self.reads.lock().insert(read, all);
+        Ok(())
+    }
+
+    fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>> {
+        Ok(self.reads.lock().remove(&read))
+    }
+
+    fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
+        let text = format!("#include \"cuda.h\"\n{source}\nRLX_KERNEL({entry})\n");
+        let key = hash([text.as_str(), &self.version.to_string()].into_iter());
+        let (warp, watch) = (self.info.warp, self.watch);
+        let library = self.cache.join(format!("{entry}-{key:016x}-{warp}-{watch:?}.so"));
+        if !library.exists() {
+            let unfinished = unfinished(&library);
+            let source = unfinished.with_extension("cpp");
+            fs::write(&source, text).map_err(io("a kernel's source"))?;
+            let mut command = Command::new(COMPILER);
+            command.args(flags(self.info.warp, self.watch)).args(["-shared", "-I"]);
+            command.arg(&self.headers).arg(&source).arg("-o").arg(&unfinished);
+            let done = run(&mut command);
+            let _ = fs::remove_file(&source);
+            done?;
+            fs::rename(&unfinished, &library).map_err(io("a compiled kernel"))?;
+        }
+        let names = format!("{}\n{entry}_launch", library.display());
+        self.ask(6, &[function.into()], names.as_bytes()).map(|_| ())
+    }
+
+    fn forget(&self, function: u32) {
+        let _ = self.ask(7, &[function.into()], &[]);
+    }
+
+    fn record(&self, list: u32, launches: &[Launch]) -> Result<()> {
+        self.lists.lock().insert(list, launches.to_vec());
+        Ok(())
+    }
+
+    fn submit(&self, list: u32) -> Result<()> {
+        let launches = self.lists.lock().get(&list).cloned();
+        let missing = || Error::internal(format!("there is no list {list}"));
+        for launch in launches.ok_or_else(missing)? {
+            let mut words = vec![launch.function.into()];
+            words.extend(launch.grid.map(u64::from));
+            words.push(launch.threads.into());
+            words.extend(launch.arguments.iter().flat_map(|at| [at.buffer.into(), at.offset]));
+            self.ask(8, &words, &[])?;
+        }
+        Ok(())
+    }
+
+    fn drop_list(&self, list: u32) {
+        self.lists.lock().remove(&list);
+    }
+}

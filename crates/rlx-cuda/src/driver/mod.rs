@@ -1,0 +1,149 @@
+//! What the executor needs of a GPU and its driver.
+//!
+//! Buffers, functions, lists and reads have numbers that the executor chooses and never uses twice. Everything that
+//! is queued (writes, copies, lists, reads) runs in the order in which it was queued.
+
+pub mod cuda;
+#[cfg(feature = "emulator")]
+pub mod emulator;
+
+use rlx_core::Result;
+
+/// The GPU, for people and for the compiler of kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// The card's name.
+    pub name: String,
+    /// What kernels are compiled for: `sm_90`.
+    pub arch: String,
+    /// The version of the driver.
+    pub driver: String,
+    /// Lanes of a warp.
+    pub warp: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// A place in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// The buffer.
+    pub buffer: u32,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// A launch of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// The function.
+    pub function: u32,
+    /// Blocks along each axis.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// The function's arguments, all of them pointers.
+    pub arguments: Vec<At>,
+}
+
+/// A GPU. A call that fails leaves the driver usable unless the error is `DeviceLost`.
+pub trait Driver: Send + Sync {
+    /// The GPU.
+    fn info(&self) -> &DriverInfo;
+
+    /// Makes a buffer of zeros.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; `DeviceLost`.
+    fn create(&self, buffer: u32, bytes: u64) -> Result<()>;
+
+    /// Frees a buffer once what is queued has run.
+    fn destroy(&self, buffer: u32);
+
+    /// Queues a write; the bytes are copied before this returns.
+    ///
+    /// # Errors
+    /// `DeviceLost`; `Internal` outside of the buffer.
+    fn write(&self, at: At, bytes: &[u8]) -> Result<()>;
+
+    /// Queues a copy between buffers, or within one where the ranges have nothing in common.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn copy(&self, from: At, to: At, bytes: u64) -> Result<()>;
+
+    /// Queues a read of several ranges, which are put one behind the other.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()>;
+
+    /// The bytes of a read, once they are there.
+    ///
+    /// # Errors
+    /// `DeviceLost`, and errors of what ran before it.
+    fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>>;
+
+    /// Compiles a kernel. May be called by several threads at once.
+    ///
+    /// # Errors
+    /// `Internal` with what the compiler says.
+    fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()>;
+
+    /// Frees a function that no list has.
+    fn forget(&self, function: u32);
+
+    /// Keeps a list of launches for submissions.
+    ///
+    /// # Errors
+    /// `DeviceLost`; `Internal` for a number that is not there.
+    fn record(&self, list: u32, launches: &[Launch]) -> Result<()>;
+
+    /// Queues a list.
+    ///
+    /// # Errors
+    /// `DeviceLost`.
+    fn submit(&self, list: u32) -> Result<()>;
+
+    /// Frees a list once what is queued has run.
+    fn drop_list(&self, list: u32);
+}
+
+impl Driver for Box<dyn Driver> {
+    fn info(&self) -> &DriverInfo {
+        (**self).info()
+    }
+    fn create(&self, buffer: u32, bytes: u64) -> Result<()> {
+        (**self).create(buffer, bytes)
+    }
+    fn destroy(&self, buffer: u32) {
+        (**self).destroy(buffer);
+    }
+    fn write(&self, at: At, bytes: &[u8]) -> Result<()> {
+        (**self).write(at, bytes)
+    }
+    fn copy(&self, from: At, to: At, bytes: u64) -> Result<()> {
+        (**self).copy(from, to, bytes)
+    }
+    fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()> {
+        (**self).read(read, from)
+    }
+    fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>> {
+        (**self).poll_read(read)
+    }
+    fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
+        (**self).compile(function, source, entry)
+    }
+    fn forget(&self, function: u32) {
+        (**self).forget(function);
+    }
+    fn record(&self, list: u32, launches: &[Launch]) -> Result<()> {
+        (**self).record(list, launches)
+    }
+    fn submit(&self, list: u32) -> Result<()> {
+        (**self).submit(list)
+    }
+    fn drop_list(&self, list: u32) {
+        (**self).drop_list(list);
+    }
+}

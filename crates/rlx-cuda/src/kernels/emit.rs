@@ -1,0 +1,111 @@
+//! Prints what is constant of a step in front of a kernel's text, and collects its arguments.
+
+use rlx_core::ir::lir::{Slice, Space};
+use rlx_core::plan::WeightPlan;
+use rlx_core::{Error, Result};
+use std::fmt::{Display, Write};
+
+/// Memory that an argument points into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// A buffer of the weight plan.
+    Weights(u32),
+    /// A state of the session.
+    State(u32),
+    /// The session's arena.
+    Arena,
+    /// An input of the program.
+    Input(u32),
+}
+
+/// An argument: a place in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// The memory.
+    pub memory: Memory,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// A kernel's definitions and arguments.
+pub(super) struct Emit<'a> {
+    plan: &'a WeightPlan,
+    /// The control block's state, and rows of a token, where a step leaves the rows of absent tokens out.
+    live: Option<(u32, u64)>,
+    pub definitions: String,
+    pub arguments: Vec<Argument>,
+}
+
+impl<'a> Emit<'a> {
+    pub fn new(plan: &'a WeightPlan, live: Option<(u32, u64)>) -> Self {
+        Emit { plan, live, definitions: String::new(), arguments: Vec::new() }
+    }
+
+    /// Defines a word of the text.
+    pub fn define(&mut self, name: &str, value: impl Display) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.definitions, "#define {name} {value}");
+    }
+
+    /// A line of the text.
+    pub fn line(&mut self, text: &str) {
+        self.definitions += text;
+        self.definitions += "\n";
+    }
+
+    /// Defines a size, which kernels have in 32 bits.
+    ///
+    /// # Errors
+    /// `Unsupported` for a larger one.
+    pub fn size(&mut self, name: &str, n: u64) -> Result<()> {
+        let n = super::word(n)?;
+        self.define(name, format_args!("{n}u"));
+        Ok(())
+    }
+
+    /// Defines a number.
+    pub fn number(&mut self, name: &str, x: f32) {
+        // The nine digits of an f32 read back as it; infinities have no digits.
+        let text = if x.is_finite() {
+            format!("{x:.9e}f")
+        } else {
+            format!("__uint_as_float({:#x}u)", x.to_bits())
+        };
+        self.define(name, text);
+    }
+
+    /// The next argument: where a slice begins.
+    ///
+    /// # Errors
+    /// `Internal` for a weight that is not in the plan.
+    pub fn argument(&mut self, slice: &Slice) -> Result<()> {
+        let (memory, start) = match slice.space {
+            Space::Arena => (Memory::Arena, 0),
+            Space::State => (Memory::State(slice.index), 0),
+            Space::Input => (Memory::Input(slice.index), 0),
+            Space::Weight => {
+                let missing =
+                    || Error::internal(format!("weight {} is not in the plan", slice.index));
+                let entry = self.plan.entries.get(slice.index as usize).ok_or_else(missing)?;
+                (Memory::Weights(entry.buffer), entry.offset)
+            }
+        };
+        self.arguments.push(Argument { memory, offset: start + slice.offset });
+        Ok(())
+    }
+
+    /// Whether a row is one that nobody reads: the next argument is the control block, if there is a question.
+    pub fn late_rows(&mut self) {
+        match self.live {
+            Some((state, rows)) => {
+                self.arguments.push(Argument { memory: Memory::State(state), offset: 0 });
+                self.define("CTL_PARAMETER", ", const u32* __restrict__ ctl");
+                self.define("IS_LATE(row)", format_args!("((row) >= ctl[1] * {rows}u)"));
+            }
+            None => {
+                self.define("CTL_PARAMETER", "");
+                self.define("IS_LATE(row)", "false");
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `gather`: rows of an embedding table, decoded.
+
+use super::takes::{self, Taken};
+use super::{Context, Kernel, decoder, matrix, unsupported};
+use rlx_core::ir::lir::Step;
+use rlx_core::ops::Op;
+use rlx_core::target::Target;
+use rlx_core::types::{DType, Kind, Type};
+use rlx_core::{Error, Result};
+
+/// Rows of a matrix, by words of any shape.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &[])?;
+    let [table, ids] = operands else { return Err("it takes two operands".into()) };
+    if decoder(table.dtype).is_none() || table.kind != Kind::Tensor {
+        return Err(format!("it reads no {}", table.dtype));
+    }
+    if ids.kind != Kind::Tensor || ids.dtype != DType::U32 {
+        return Err(format!("its kernel takes no {} as operand 1", ids.dtype));
+    }
+    if table.shape.rank() != 2 {
+        return Err("its kernel takes rows of a matrix".into());
+    }
+    Ok(())
+}
+
+pub(super) fn gather(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
+    let (table, ids) = (&step.operands[0], &step.operands[1]);
+    let ((rows, k), (n, _)) = (matrix(table)?, matrix(&step.results[0])?);
+    if step.part.is_some() {
+        return Err(unsupported("a table in parts".into()));
+    }
+    if n == 0 || k == 0 {
+        return Ok(Vec::new());
+    }
+    let width = if k.is_multiple_of(8) { 8 } else { 1 };
+    let mut emit = cx.emit(step);
+    emit.argument(table)?;
+    emit.argument(ids)?;
+    emit.late_rows();
+    emit.argument(&step.results[0])?;
+    emit.size("N", n)?;
+    emit.size("K", k)?;
+    emit.size("ROWS", rows)?;
+    // The preprocessor compares it.
+    emit.define("WIDTH", width);
+    let bytes = table.ty.dtype.row_bytes(k);
+    emit.size("ROW_BYTES", bytes.ok_or_else(|| Error::internal("a row of no whole blocks"))?)?;
+    emit.define("FORMAT", decoder(table.ty.dtype).unwrap_or_default());
+    let threads = n * (k / width);
+    Ok(vec![emit.kernel(
+        "gather",
+        include_str!("gather.cu"),
+        [threads.div_ceil(128), 1, 1],
+        128,
+    )?])
+}

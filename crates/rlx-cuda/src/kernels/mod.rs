@@ -1,0 +1,232 @@
+//! From a step of a program to launches: a kernel's text, its arguments and a grid.
+//!
+//! A text is `common.cuh`, definitions of what is constant of the step (sizes, types, functions), and the operator's
+//! file. Places are arguments, so that steps of one shape share a function.
+
+mod attention;
+mod copies;
+mod elementwise;
+mod emit;
+mod gather;
+mod kv_write;
+mod matmul;
+mod rms_norm;
+mod rope;
+mod sample;
+mod scalar;
+mod take_rows;
+mod takes;
+
+pub use emit::{Argument, Memory};
+
+use emit::Emit;
+use rlx_core::ir::lir::{Program, Slice, Step};
+use rlx_core::ops::Alias;
+use rlx_core::plan::WeightPlan;
+use rlx_core::target::{Caches, KernelClaim, RegionLimits, Takes, Target};
+use rlx_core::types::{BlockFormat, DType, Scalar, Type};
+use rlx_core::{Code, Error, Result};
+use std::sync::LazyLock;
+
+/// Packed formats that `formats.cuh` decodes.
+pub(crate) const FORMATS: [BlockFormat; 12] = [
+    BlockFormat::Q4_0,
+    BlockFormat::Q4_1,
+    BlockFormat::Q5_0,
+    BlockFormat::Q5_1,
+    BlockFormat::Q8_0,
+    BlockFormat::Q2K,
+    BlockFormat::Q3K,
+    BlockFormat::Q4K,
+    BlockFormat::Q5K,
+    BlockFormat::Q6K,
+    BlockFormat::Q1_0,
+    BlockFormat::Q2_0,
+];
+
+/// The longest chain of elementwise operators in one kernel.
+pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 8 };
+
+/// What caches of keys and values may be of.
+pub(crate) const CACHES: Caches =
+    Caches { types: &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)], block_heads: 32 };
+
+/// A launch of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// The text.
+    pub source: String,
+    /// Its function.
+    pub entry: &'static str,
+    /// Pointers, in order.
+    pub arguments: Vec<Argument>,
+    /// Blocks along each axis.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+}
+
+/// What kernels depend on beside their step.
+pub(crate) struct Context<'a> {
+    /// Where weights are.
+    pub plan: &'a WeightPlan,
+    /// The state that is the control block, if the program has one.
+    pub control: Option<u32>,
+}
+
+impl Context<'_> {
+    fn emit(&self, step: &Step) -> Emit<'_> {
+        Emit::new(self.plan, self.control.zip(step.live))
+    }
+}
+
+/// Makes the launches of a step; none where it has nothing to do.
+type Build = fn(&Step, &Context<'_>) -> Result<Vec<Kernel>>;
+
+/// A kernel: the operator it runs, which forms of it, and what builds it.
+struct Row {
+    op: &'static str,
+    takes: Takes,
+    build: Build,
+}
+
+const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
+    Row { op, takes, build }
+}
+
+/// Every kernel.
+const ROWS: &[Row] = &[
+    row("gather", gather::takes, gather::gather),
+    row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
+    row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
+    row("matmul", matmul::takes, matmul::matmul),
+    row("rope", rope::takes, rope::rope),
+    row("kv_write", kv_write::takes, kv_write::kv_write),
+    row("attention", attention::takes, attention::attention),
+    row("map", elementwise::takes, elementwise::elementwise),
+    row("zip", elementwise::takes, elementwise::elementwise),
+    row("elementwise_region", elementwise::takes, elementwise::elementwise),
+    row("sample", sample::takes, sample::sample),
+    row("take_rows", take_rows::takes, take_rows::take_rows),
+    row("slice", copies::takes_slice, copies::slice),
+    row("concat", copies::takes_concat, copies::concat),
+];
+
+/// What the executor's kernels take.
+pub(crate) const KERNELS: &[KernelClaim] = &{
+    let mut all = [KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes }; ROWS.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = KernelClaim { op: ROWS[i].op, takes: ROWS[i].takes };
+        i += 1;
+    }
+    all
+};
+
+/// What kernels are asked with while a step is built.
+static TARGET: LazyLock<Target> = LazyLock::new(crate::target);
+
+/// The launches of a step of a program.
+///
+/// # Errors
+/// `Unsupported` for a step that no kernel takes.
+pub(crate) fn kernels(program: &Program, step: &Step, plan: &WeightPlan) -> Result<Vec<Kernel>> {
+    if matches!(step.alias(), Alias::View { .. }) {
+        return Ok(Vec::new());
+    }
+    let types: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
+    let row = ROWS.iter().find(|row| row.op == step.op.name());
+    let taken = row.ok_or_else(|| "it has no kernel".into());
+    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, &TARGET).map(|()| row));
+    let row = taken.map_err(|why| {
+        let what = format!("cuda does not run {}: {why}", step.op.name());
+        unsupported(what).at(step.label.clone())
+    })?;
+    let cx = Context { plan, control: program.control.map(|c| c.state) };
+    (row.build)(step, &cx).map_err(|e| e.at(step.label.clone()))
+}
+
+const COMMON: &str = include_str!("common.cuh");
+const DECODERS: &str = include_str!("formats.cuh");
+
+impl Emit<'_> {
+    /// The kernel of an operator's file, whose function has its name.
+    ///
+    /// # Errors
+    /// `Unsupported` for a grid that no card launches.
+    fn kernel(
+        self,
+        entry: &'static str,
+        text: &str,
+        grid: [u64; 3],
+        threads: u32,
+    ) -> Result<Kernel> {
+        let [x, y, z] = grid;
+        if x >= 1 << 31 || y >= 1 << 16 || z >= 1 << 16 {
+            return Err(unsupported(format!("a launch of {x} x {y} x {z} blocks")));
+        }
+        let decoders = if self.definitions.contains("FORMAT") { DECODERS } else { "" };
+        Ok(Kernel {
+            source: [COMMON, decoders, &self.definitions, text].concat(),
+            entry,
+            arguments: self.arguments,
+            grid: grid.map(|n| n as u32),
+            threads,
+        })
+    }
+}
+
+/// The error of a step that came to another operator's builder.
+fn mismatch(step: &Step) -> Error {
+    Error::internal(format!("{} came to another operator's kernel", step.op.name()))
+}
+
+fn unsupported(what: String) -> Error {
+    Error::new(Code::Unsupported, what)
+}
+
+/// A number that kernels have in 32 bits.
+fn word(n: u64) -> Result<u32> {
+    u32::try_from(n).map_err(|_| unsupported(format!("a size of {n}, 32 bits hold at most 4 G")))
+}
+
+/// `[rows, columns]` of a slice, whose axes but the last are rows.
+fn matrix(slice: &Slice) -> Result<(u64, u64)> {
+    match slice.ty.shape.static_dims()?.as_slice() {
+        [rows @ .., columns] => Ok((rows.iter().product(), *columns)),
+        _ => Err(Error::internal(format!("{} has no rows", slice.ty))),
+    }
+}
+
+/// The type in `formats.cuh` that decodes weights of this type.
+fn decoder(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Scalar(Scalar::F32) => "F32",
+        DType::Scalar(Scalar::F16) => "F16",
+        DType::Scalar(Scalar::Bf16) => "Bf16",
+        DType::Block(BlockFormat::Q4_0) => "Q4_0",
+        DType::Block(BlockFormat::Q4_1) => "Q4_1",
+        DType::Block(BlockFormat::Q5_0) => "Q5_0",
+        DType::Block(BlockFormat::Q5_1) => "Q5_1",
+        DType::Block(BlockFormat::Q8_0) => "Q8_0",
+        DType::Block(BlockFormat::Q2K) => "Q2K",
+        DType::Block(BlockFormat::Q3K) => "Q3K",
+        DType::Block(BlockFormat::Q4K) => "Q4K",
+        DType::Block(BlockFormat::Q5K) => "Q5K",
+        DType::Block(BlockFormat::Q6K) => "Q6K",
+        DType::Block(BlockFormat::Q1_0) => "Q1_0",
+        DType::Block(BlockFormat::Q2_0) => "Q2_0",
+        _ => return None,
+    })
+}
+
+/// How a kernel reads a cache of this type: its number in the text, and bytes of a head's row.
+fn cache_type(dtype: DType, head: u64) -> Option<(u32, u64)> {
+    let number = match dtype {
+        DType::Scalar(Scalar::F32) => 0,
+        DType::Scalar(Scalar::F16) => 1,
+        DType::Block(BlockFormat::Q8_0) => 2,
+        _ => return None,
+    };
+    Some((number, dtype.row_bytes(head)?))
+}

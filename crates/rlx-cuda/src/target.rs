@@ -1,0 +1,55 @@
+//! The CUDA executor as the compiler sees it.
+
+use crate::kernels::KERNELS;
+use rlx_core::target::{
+    Activations, Buffers, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, Target,
+};
+use rlx_core::types::DType;
+
+/// Limits of a card: memory is bound by pointers of 64 bits.
+const LIMITS: Limits =
+    Limits { buffer: 1 << 40, binding: 1 << 40, storage_buffers: 32, alignment: 256 };
+
+/// How a model is run where nobody says more.
+const POLICY: Policy = Policy {
+    chunk: 512,
+    short: None,
+    kv: DType::F16,
+    activations: ProgramActivations::all(Activations::F32),
+    paced: false,
+    checked: false,
+};
+
+/// A CUDA device: what its kernels take is what the kernels themselves say.
+///
+/// ```
+/// let target = rlx_cuda::target();
+/// assert_eq!(target.name, "cuda");
+/// assert!(target.claims.has("matmul"));
+/// ```
+pub fn target() -> Target {
+    Target {
+        name: "cuda".into(),
+        limits: LIMITS,
+        fusions: Fusions {
+            residual: true,
+            glu: true,
+            matmul_epilogue: true,
+            norm_add: true,
+            ..Fusions::NONE
+        },
+        formats: crate::kernels::FORMATS.to_vec(),
+        int8: false,
+        int16: false,
+        super_blocks: rlx_core::types::BlockFormat::Q8_0,
+        claims: Claims::of(KERNELS),
+        region_limits: Some(crate::kernels::REGIONS),
+        caches: Some(crate::kernels::CACHES),
+        cost: Cost { submit_us: 5.0, launch_us: 1.5, bandwidth_gb_s: 2000.0 },
+        arena_segments: false,
+        row_parts: None,
+        attention_splits: None,
+        buffers: Some(Buffers { multiple: 256, step: 0, staging: 0 }),
+        policy: POLICY,
+    }
+}

@@ -1,0 +1,407 @@
+//! Every kernel in the emulator, or on a card (`RLX_CUDA=1`), against `rlx_core::reference`.
+
+use crate::common::*;
+use rlx_core::ir::lir::Space;
+use rlx_core::ops::{
+    Attention, Binary, Concat, Epilogue, Gather, KvWrite, Map, MatMul, Op, RegionStep, RmsNorm,
+    RmsNormAdd, Rope, RopeScaling, RopeStyle, RopeTable, Sample, Slice, StepFn, StepOperand,
+    TakeRows, Unary, Zip,
+};
+use rlx_core::reference::{self, View};
+use rlx_core::sample::{Control, SampleParams};
+use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use rlx_cuda::driver::emulator::Watch;
+use std::sync::{Arc, OnceLock};
+
+/// One device for all of these tests.
+fn plain_device() -> Arc<TestDevice> {
+    static DEVICE: OnceLock<Arc<TestDevice>> = OnceLock::new();
+    DEVICE.get_or_init(device).clone()
+}
+
+fn truth(op: &Op, operands: &[Operand]) -> Vec<Vec<u8>> {
+    let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
+    reference::run(op, &views).expect("the reference runs this")
+}
+
+fn f64s(bytes: &[u8]) -> Vec<f64> {
+    floats(bytes).iter().map(|&x| f64::from(x)).collect()
+}
+
+/// The operator's first result, as the reference has it.
+#[track_caller]
+fn agrees(op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
+    agrees_on(&plain_device(), op, operands, tolerance);
+}
+
+#[track_caller]
+fn agrees_on(d: &Arc<TestDevice>, op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
+    let op = op.into();
+    let types: Vec<String> = operands.iter().map(|o| o.ty.to_string()).collect();
+    let what = format!("{} of {}", op.name(), types.join(", "));
+    let want = truth(&op, operands);
+    let got = run_op(d, op, operands);
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (got, want) in got.iter().zip(&want) {
+        assert_close(&what, &floats(got), &f64s(want), tolerance);
+    }
+}
+
+fn ids(xs: &[u32]) -> Operand {
+    let ty = Type::tensor(DType::U32, Shape::of(&[xs.len() as u64]));
+    Operand { space: Space::Input, ty, bytes: u32_bytes(xs) }
+}
+
+/// Types of weights that there are decoders for.
+fn decoded() -> Vec<DType> {
+    let packed = rlx_cuda::target().formats.into_iter().map(DType::Block);
+    [DType::F32, DType::F16, DType::BF16].into_iter().chain(packed).collect()
+}
+
+#[test]
+fn every_function_of_a_number_is_computed() {
+    let xs = [-90.0, -3.5, -1.0, -0.25, 0.0, 0.3, 0.5, 1.0, 2.5, 80.0f32];
+    for (f, name) in Unary::ALL {
+        let defined: Vec<f32> =
+            xs.into_iter().filter(|x| f.eval(f64::from(*x)).is_finite()).collect();
+        let n = defined.len() as u64;
+        let got = floats(&run_op(&plain_device(), Map { f }, &[input(&[n], &defined)])[0]);
+        for (x, y) in defined.iter().zip(got) {
+            let want = f.eval(f64::from(*x));
+            let off = (f64::from(y) - want).abs();
+            assert!(off <= 4e-6 * want.abs() + 1e-7, "{name}({x}) = {y}, not {want}");
+        }
+    }
+}
+
+#[test]
+fn operands_repeat_as_rows_columns_and_numbers() {
+    let mut rng = Rng(3);
+    let x = input(&[3, 5, 7], &rng.floats(105));
+    for (f, dims) in [
+        (Binary::Add, vec![3u64, 5, 7]),
+        (Binary::Sub, vec![7]),
+        (Binary::Mul, vec![3, 5, 1]),
+        (Binary::Max, vec![1, 1, 1]),
+        (Binary::Min, vec![1, 1, 7]),
+    ] {
+        let n = dims.iter().product::<u64>() as usize;
+        agrees(Zip { f }, &[x.clone(), input(&dims, &rng.floats(n))], 1e-7);
+    }
+    let positive: Vec<f32> = rng.floats(7).iter().map(|x| x.abs() + 0.5).collect();
+    agrees(Zip { f: Binary::Div }, &[x.clone(), input(&[7], &positive)], 1e-6);
+    // silu(x + row) * (x + row)
+    let steps = vec![
+        RegionStep {
+            f: StepFn::Zip(Binary::Add),
+            operands: vec![StepOperand::Input(0), StepOperand::Input(1)],
+        },
+        RegionStep { f: StepFn::Map(Unary::Silu), operands: vec![StepOperand::Step(0)] },
+        RegionStep {
+            f: StepFn::Zip(Binary::Mul),
+            operands: vec![StepOperand::Step(1), StepOperand::Step(0)],
+        },
+    ];
+    agrees(rlx_core::ops::Region { steps }, &[x, input(&[7], &rng.floats(7))], 1e-6);
+}
+
+#[test]
+fn norms_hold_around_the_blocks_width() {
+    let mut rng = Rng(12);
+    for k in [1u64, 65, 257] {
+        let x = input(&[3, k], &rng.floats(3 * k as usize));
+        let w = weight(DType::F32, &[k], f32_bytes(&rng.floats(k as usize)));
+        agrees(RmsNorm { eps: 1e-5 }, &[x.clone(), w.clone()], 2e-6);
+        let residual = input(&[3, k], &rng.floats(3 * k as usize));
+        agrees(RmsNormAdd { eps: 1e-5 }, &[x, w, residual], 2e-6);
+    }
+}
+
+#[test]
+fn rows_of_a_table_are_decoded() {
+    let mut rng = Rng(11);
+    for dtype in decoded() {
+        let k = if dtype.is_block() { 512u64 } else { 67 };
+        let table = weight(dtype, &[5, k], random_weights(&mut rng, dtype, 5, k as usize));
+        // An id past the end reads the last row.
+        let operands = [table, ids(&[4, 0, 2, 9, 2])];
+        let op = Op::from(Gather::default());
+        let (got, want) = (run_op(&plain_device(), op.clone(), &operands), truth(&op, &operands));
+        assert_eq!(got, want, "{dtype}: the bits of the reference");
+    }
+}
+
+#[test]
+fn products_are_those_of_every_type_for_few_rows_and_many() {
+    let mut rng = Rng(21);
+    for dtype in decoded() {
+        let k = if dtype.is_block() { 512u64 } else { 264 };
+        let w = weight(dtype, &[70, k], random_weights(&mut rng, dtype, 70, k as usize));
+        for rows in [1u64, 3, 70] {
+            let x = input(&[rows, k], &rng.floats((rows * k) as usize));
+            agrees(MatMul::plain(), &[x, w.clone()], 2e-6);
+        }
+    }
+    for k in [1u64, 37, 258] {
+        let w = weight(DType::F16, &[5, k], random_weights(&mut rng, DType::F16, 5, k as usize));
+        for rows in [2u64, 9] {
+            let x = input(&[rows, k], &rng.floats((rows * k) as usize));
+            agrees(MatMul::plain(), &[x, w.clone()], 2e-6);
+        }
+    }
+}
+
+#[test]
+fn what_follows_a_product_is_part_of_it() {
+    let mut rng = Rng(22);
+    let (k, n) = (64u64, 40u64);
+    let f32s = |rng: &mut Rng, dims: &[u64]| {
+        let n = dims.iter().product::<u64>() as usize;
+        weight(DType::F32, dims, f32_bytes(&rng.floats(n)))
+    };
+    for rows in [2u64, 20] {
+        let x = input(&[rows, k], &rng.floats((rows * k) as usize));
+        let ws: Vec<Operand> = (0..2).map(|_| f32s(&mut rng, &[n, k])).collect();
+        let biases: Vec<Operand> = (0..2).map(|_| f32s(&mut rng, &[n])).collect();
+        let residual = input(&[rows, n], &rng.floats((rows * n) as usize));
+        let op = |segments, bias, epilogue| MatMul { segments, bias, epilogue, ..MatMul::plain() };
+        let all = |parts: &[&[Operand]]| parts.concat();
+        let x = std::slice::from_ref(&x);
+        agrees(op(2, true, Epilogue::None), &all(&[x, &ws, &biases]), 2e-6);
+        agrees(
+            op(1, true, Epilogue::Map(Unary::GeluErf)),
+            &all(&[x, &ws[..1], &biases[..1]]),
+            4e-6,
+        );
+        agrees(op(1, true, Epilogue::Add), &all(&[x, &ws[..1], &biases[..1], &[residual]]), 2e-6);
+        agrees(op(2, false, Epilogue::Glu(Unary::Silu)), &all(&[x, &ws]), 4e-6);
+        agrees(op(2, true, Epilogue::Glu(Unary::Gelu)), &all(&[x, &ws, &biases]), 4e-6);
+    }
+}
+
+fn table(dims: usize, context: u64) -> Operand {
+    let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
+    let rows = op.low_rows() + op.high_rows();
+    weight(DType::F32, &[rows, dims as u64 / 2, 2], f32_bytes(&op.compute(None)))
+}
+
+/// The first `len` rows of `width` f32.
+fn rows_of(bytes: &[u8], len: usize, width: usize) -> &[u8] {
+    &bytes[..4 * len * width]
+}
+
+#[test]
+fn heads_turn_in_both_styles_and_the_rest_passes_through() {
+    let mut rng = Rng(14);
+    for style in [RopeStyle::Adjacent, RopeStyle::Half] {
+        for (head_dim, dims, heads, past) in [(64, 64, 3, 0), (64, 32, 2, 999), (6, 6, 5, 77)] {
+            let width = head_dim * heads;
+            let operands = [
+                input(&[5, width as u64], &rng.floats(5 * width)),
+                table(dims, 1024),
+                control(past, 3, 0),
+            ];
+            let op = Op::from(Rope { style, head_dim });
+            let want = truth(&op, &operands);
+            let got = run_op(&plain_device(), op, &operands);
+            let want = f64s(rows_of(&want[0], 3, width));
+            assert_close(style.name(), &floats(rows_of(&got[0], 3, width)), &want, 2e-6);
+        }
+    }
+}
+
+const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+
+fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Operand {
+    let n = (heads * capacity) as usize;
+    state(dtype, &[heads, capacity, e], random_weights(rng, dtype, n, e as usize))
+}
+
+#[test]
+fn caches_take_real_rows_and_nothing_once_done() {
+    let mut rng = Rng(15);
+    for dtype in CACHES {
+        for (rows, len, past, done, ring) in [
+            (5u64, 3u32, 2u32, 0u32, false),
+            (5, 5, 0, 0, false),
+            (2, 2, 3, 1, false),
+            (5, 4, 22, 0, true),
+        ] {
+            let (heads, e) = (3u64, 64u64);
+            let x = input(&[rows, heads * e], &rng.floats((rows * heads * e) as usize));
+            let operands = [cache(&mut rng, dtype, heads, 8, e), x, control(past, len, done)];
+            let op = Op::from(KvWrite { ring });
+            let want = truth(&op, &operands);
+            let got = run_op(&plain_device(), op, &operands);
+            let what = format!("{dtype} rows {rows} len {len} past {past} done {done}");
+            let different = got[0].iter().zip(&want[0]).filter(|(a, b)| a != b).count();
+            // A quotient that is a half of a step may round to either side.
+            let allowed = if dtype.is_block() { 2 } else { 0 };
+            assert!(
+                got[0].len() == want[0].len() && different <= allowed,
+                "{what}: {different} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn attention_sees_the_past_and_its_own_rows() {
+    let mut rng = Rng(16);
+    for dtype in CACHES {
+        for (e, heads, kv_heads) in [(64u64, 4u64, 2u64), (96, 3, 1)] {
+            for (rows, len, past) in [(1u64, 1usize, 0u32), (1, 1, 63), (5, 3, 62), (40, 40, 30)] {
+                let width = (heads * e) as usize;
+                let operands = [
+                    input(&[rows, heads * e], &rng.floats(rows as usize * width)),
+                    cache(&mut rng, dtype, kv_heads, 72, e),
+                    cache(&mut rng, dtype, kv_heads, 72, e),
+                    control(past, len as u32, 0),
+                ];
+                let op = Op::from(Attention::causal(e as usize, 0.3));
+                let want = truth(&op, &operands);
+                let got = run_op(&plain_device(), op, &operands);
+                let want = f64s(rows_of(&want[0], len, width));
+                let what = format!("{dtype} head {e} past {past} rows {rows}");
+                assert_close(&what, &floats(rows_of(&got[0], len, width)), &want, 5e-6);
+            }
+        }
+    }
+    // A window, a cap, sinks, a ring, blocks; heads that are no multiple of a warp.
+    let causal = Attention::causal(10, 0.3);
+    for (op, past) in [
+        (Attention { window: Some(4), softcap: Some(2.0), ..causal.clone() }, 20u32),
+        (Attention { sinks: true, ..causal.clone() }, 20),
+        (Attention { window: Some(9), ring: true, ..causal.clone() }, 47),
+        (Attention { block: Some(8), ..causal }, 16),
+    ] {
+        let mut operands = vec![
+            input(&[4, 20], &rng.floats(80)),
+            cache(&mut rng, DType::F16, 2, 32, 10),
+            cache(&mut rng, DType::F16, 2, 32, 10),
+            control(past, 3, 0),
+        ];
+        if op.sinks {
+            operands.push(weight(DType::F32, &[2], f32_bytes(&rng.floats(2))));
+        }
+        let op = Op::from(op);
+        let want = truth(&op, &operands);
+        let got = run_op(&plain_device(), op.clone(), &operands);
+        let want = f64s(rows_of(&want[0], 3, 20));
+        assert_close(&format!("{op:?}"), &floats(rows_of(&got[0], 3, 20)), &want, 5e-6);
+    }
+}
+
+#[test]
+fn take_rows_counts_from_the_last_real_one() {
+    let mut rng = Rng(18);
+    for (s, rows, len) in [(7u64, 1u64, 5u32), (7, 3, 2), (1, 1, 1)] {
+        let operands = [input(&[s, 33], &rng.floats(s as usize * 33)), control(4, len, 0)];
+        let op = Op::from(TakeRows { rows: rows.into() });
+        assert_eq!(
+            run_op(&plain_device(), op.clone(), &operands),
+            truth(&op, &operands),
+            "{s} {rows} {len}"
+        );
+    }
+}
+
+/// Distributions whose tokens are many or few, with ties, penalties and a mask: the words that the core leaves.
+#[test]
+fn sampling_chooses_and_advances_as_the_core_does() {
+    let mut rng = Rng(19);
+    let vocab = 1000usize;
+    let plain = SampleParams { temperature: 0.9, seed: 7, ..SampleParams::default() };
+    for (i, options) in [
+        SampleParams { temperature: 0.0, ..plain.clone() },
+        plain.clone(),
+        SampleParams { temperature: 1.3, top_k: 20, ..plain.clone() },
+        SampleParams { top_p: 0.4, ..plain.clone() },
+        SampleParams { top_k: 300, top_p: 0.9, min_p: 0.02, ..plain.clone() },
+        SampleParams {
+            repetition_penalty: 1.3,
+            frequency_penalty: 0.4,
+            presence_penalty: 0.2,
+            ..plain
+        },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut params = options.to_words().to_vec();
+        params.extend([0; 32]);
+        // Few values, so that many tokens tie.
+        let coarse = |x: f32| if i % 2 == 0 { x } else { (x * 8.0).round() };
+        let logits: Vec<f32> = rng.floats(vocab).into_iter().map(coarse).collect();
+        let counts: Vec<u32> = (0..vocab as u32).map(|i| u32::from(i % 5 == 0) * (i % 3)).collect();
+        for past in [3u32, 62] {
+            let ctl = Control { past, len: 1, limit: 9, capacity: 64, ..Control::default() };
+            let operands = [
+                input(&[1, vocab as u64], &logits),
+                state(DType::U32, &[64], u32_bytes(&params)),
+                state(DType::U32, &[vocab as u64], u32_bytes(&counts)),
+                state(DType::U32, &[16], u32_bytes(&ctl.to_words())),
+            ];
+            let (got, want) =
+                (run_op(&plain_device(), Sample, &operands), truth(&Op::from(Sample), &operands));
+            assert_eq!(words(&got[1]), words(&want[1]), "control of case {i} at {past}");
+            assert_eq!(got[0], want[0], "counts of case {i}");
+        }
+    }
+}
+
+#[test]
+fn elements_are_copied_along_any_axis() {
+    let mut rng = Rng(20);
+    let x = input(&[3, 8, 5], &rng.floats(120));
+    for (axis, start, len, step) in
+        [(1usize, 1u64, 3u64, 2i64), (2, 4, 5, -1), (0, 2, 2, -1), (1, 7, 4, -2)]
+    {
+        let op = Slice { axis, start: start.into(), len: len.into(), step };
+        agrees(op, std::slice::from_ref(&x), 0.0);
+    }
+    let other = input(&[3, 2, 5], &rng.floats(30));
+    agrees(Concat { axis: 1 }, &[x.clone(), other, x], 0.0);
+}
+
+#[test]
+fn kernels_stay_within_their_memory_and_have_no_races() {
+    let mut rng = Rng(30);
+    for watch in [Watch::Addresses, Watch::Races] {
+        let d = emulated(32, watch);
+        let on = |op: Op, operands: &[Operand]| agrees_on(&d, op, operands, 5e-6);
+        let q4 = DType::Block(BlockFormat::Q4K);
+        let w = weight(q4, &[70, 256], random_weights(&mut rng, q4, 70, 256));
+        for rows in [2u64, 70] {
+            let x = input(&[rows, 256], &rng.floats(256 * rows as usize));
+            on(MatMul::plain().into(), &[x, w.clone()]);
+        }
+        let x = input(&[3, 257], &rng.floats(771));
+        on(
+            RmsNorm { eps: 1e-5 }.into(),
+            &[x, weight(DType::F32, &[257], f32_bytes(&rng.floats(257)))],
+        );
+        let operands = [
+            input(&[3, 128], &rng.floats(384)),
+            cache(&mut rng, DType::F16, 1, 40, 64),
+            cache(&mut rng, DType::F16, 1, 40, 64),
+            control(30, 3, 0),
+        ];
+        on(Attention::causal(64, 0.3).into(), &operands);
+        let x = input(&[2, 64], &rng.floats(128));
+        let q8 = cache(&mut rng, DType::Block(BlockFormat::Q8_0), 1, 8, 64);
+        run_op(&d, KvWrite { ring: false }, &[q8, x, control(3, 2, 0)]);
+    }
+}
+
+#[test]
+fn what_no_kernel_takes_is_refused_by_name() {
+    let target = rlx_cuda::target();
+    let f64s = Type::tensor(DType::Scalar(rlx_core::types::Scalar::F64), Shape::of(&[4]));
+    let why = target.claims(&Op::from(Map { f: Unary::Silu }), &[&f64s]).unwrap_err();
+    assert_eq!(why, "its kernel takes no f64 as operand 0");
+    let x = Type::tensor(DType::F32, Shape::of(&[2, 256]));
+    let w = Type::tensor(DType::Block(BlockFormat::Iq2S), Shape::of(&[4, 256]));
+    let why = target.claims(&Op::from(MatMul::plain()), &[&x, &w]).unwrap_err();
+    assert_eq!(why, "it reads no iq2_s");
+}

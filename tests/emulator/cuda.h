@@ -1,0 +1,155 @@
+// The words of CUDA C that our kernels use, on top of `block.h`: a file of kernels compiles as C++ and runs on a CPU.
+//
+// Arithmetic is the GPU's where its result is defined (fma rounds once, dp4a, conversions to half round to nearest
+// even); functions that a GPU approximates are the CPU's exact ones.
+#pragma once
+#include "block.h"
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#define RLX_EMULATOR 1
+#define __global__ static
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __constant__ static const
+// Blocks run one after the other, so that one of them has the variable.
+#define __shared__ static
+
+#define threadIdx (emulator::block.now->index)
+#define blockIdx (emulator::block.index)
+#define blockDim (emulator::block.launch.block)
+#define gridDim (emulator::block.launch.grid)
+
+#define __syncthreads() emulator::barrier(__LINE__)
+#define __syncwarp(...) ((void)emulator::exchange(emulator::mask_of(__VA_ARGS__), 0, __LINE__))
+#define __shfl_sync(mask, value, lane) emulator::from_lane(mask, value, unsigned(lane) % RLX_WARP, __LINE__)
+#define __shfl_xor_sync(mask, value, by) \
+    emulator::from_lane(mask, value, (emulator::lane() ^ unsigned(by)) % RLX_WARP, __LINE__)
+#define __shfl_down_sync(mask, value, by) emulator::down(mask, value, unsigned(by), __LINE__)
+#define __ballot_sync(mask, yes) emulator::ballot(mask, yes, __LINE__)
+#define __any_sync(mask, yes) (emulator::ballot(mask, yes, __LINE__) != 0)
+#define __all_sync(mask, yes) (emulator::ballot(mask, !(yes), __LINE__) == 0)
+
+namespace emulator {
+
+constexpr uint64_t EVERY_LANE = RLX_WARP == 64 ? ~0ull : (1ull << RLX_WARP % 64) - 1;
+
+inline uint64_t mask_of(uint64_t mask = EVERY_LANE) { return mask; }
+
+inline unsigned lane() { return block.now->number % RLX_WARP; }
+
+template <class T>
+inline uint64_t bits_of(T x) {
+    static_assert(sizeof(T) <= 8, "an exchange has 8 bytes a lane");
+    uint64_t bits = 0;
+    memcpy(&bits, &x, sizeof(T));
+    return bits;
+}
+
+template <class T>
+inline T of_bits(uint64_t bits) {
+    T x;
+    memcpy(&x, &bits, sizeof(T));
+    return x;
+}
+
+template <class T>
+inline T from_lane(uint64_t mask, T x, unsigned lane, int line) {
+    return of_bits<T>(of_lane(exchange(mask, bits_of(x), line), mask, lane));
+}
+
+/// Lanes at the end of a warp keep what they have.
+template <class T>
+inline T down(uint64_t mask, T x, unsigned by, int line) {
+    const uint64_t* seen = exchange(mask, bits_of(x), line);
+    unsigned from = lane() + by;
+    return from < RLX_WARP ? of_bits<T>(of_lane(seen, mask, from)) : x;
+}
+
+inline uint64_t ballot(uint64_t mask, bool yes, int line) {
+    const uint64_t* seen = exchange(mask, yes, line);
+    uint64_t all = 0;
+    for (unsigned i = 0; i < RLX_WARP; i++) {
+        if (mask >> i & 1) all |= seen[i] << i;
+    }
+    return all;
+}
+
+/// Calls a kernel with pointers to its arguments, as a launch of a driver has them.
+template <class... A, size_t... I>
+inline void call(void (*kernel)(A...), void** at, std::index_sequence<I...>) {
+    kernel(*(std::remove_reference_t<A>*)at[I]...);
+}
+
+template <class... A>
+inline void call(void (*kernel)(A...), void** at) {
+    call(kernel, at, std::index_sequence_for<A...>());
+}
+
+}  // namespace emulator
+
+/// Behind a file of kernels, once for each: what the host calls.
+#define RLX_KERNEL(name)                                                       \
+    extern "C" void name##_launch(const emulator::Launch* launch) {            \
+        emulator::run(#name, [](void** at) { emulator::call(name, at); }, launch); \
+    }
+
+#define RLX_VECTORS(type, of)                     \
+    struct alignas(2 * sizeof(of)) type##2 { of x, y; };       \
+    struct type##3 { of x, y, z; };               \
+    struct alignas(4 * sizeof(of)) type##4 { of x, y, z, w; }; \
+    inline type##2 make_##type##2(of x, of y) { return {x, y}; } \
+    inline type##4 make_##type##4(of x, of y, of z, of w) { return {x, y, z, w}; }
+RLX_VECTORS(float, float)
+RLX_VECTORS(int, int)
+RLX_VECTORS(uint, unsigned)
+
+inline unsigned __float_as_uint(float x) { return emulator::of_bits<unsigned>(emulator::bits_of(x)); }
+inline float __uint_as_float(unsigned x) { return emulator::of_bits<float>(x); }
+inline int __float_as_int(float x) { return emulator::of_bits<int>(emulator::bits_of(x)); }
+inline float __int_as_float(int x) { return emulator::of_bits<float>(emulator::bits_of(x)); }
+// Kernels are compiled without contraction here: what is not `fmaf` rounds twice.
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __expf(float x) { return expf(x); }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int min(int a, int b) { return a < b ? a : b; }
+inline int max(int a, int b) { return a > b ? a : b; }
+inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+template <class T>
+inline T __ldg(const T* at) { return *at; }
+
+inline int __dp4a(int a, int b, int c) {
+    for (int i = 0; i < 4; i++) c += int(int8_t(a >> 8 * i)) * int(int8_t(b >> 8 * i));
+    return c;
+}
+
+// Threads of a block take turns, so that nobody comes between reading and writing.
+template <class T>
+RLX_UNSEEN inline T atomicAdd(T* at, T by) { T old = *at; *at = old + by; return old; }
+template <class T>
+RLX_UNSEEN inline T atomicMax(T* at, T x) { T old = *at; if (x > old) *at = x; return old; }
+template <class T>
+RLX_UNSEEN inline T atomicMin(T* at, T x) { T old = *at; if (x < old) *at = x; return old; }
+template <class T>
+RLX_UNSEEN inline T atomicExch(T* at, T x) { T old = *at; *at = x; return old; }
+template <class T>
+RLX_UNSEEN inline T atomicCAS(T* at, T expected, T x) { T old = *at; if (old == expected) *at = x; return old; }
+#define __threadfence() ((void)0)
+#define __threadfence_block() ((void)0)
