@@ -18,6 +18,7 @@ fn read(path: &str) -> SharedBytes {
 }
 
 /// The header of a model of `tests/fixtures`.
+#[allow(dead_code)] // executors' tests use parts of it
 pub fn header(path: &str) -> ModelFiles {
     headers(&[read(path)]).unwrap()
 }

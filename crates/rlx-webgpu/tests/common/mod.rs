@@ -3,7 +3,7 @@
 pub mod changed;
 pub mod lanes;
 
-pub use crate::language as model;
+pub(crate) use crate::language as model;
 pub use crate::step::*;
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
