@@ -1,7 +1,6 @@
 //! Matrix products outside a program: what `benches/kernels` times.
 
 use crate::aligned_bytes::AlignedBytes;
-use crate::kernels::dense;
 use crate::kernels::int8::Rows;
 use crate::kernels::weights::{Scratch, Weight, X};
 use crate::panel::{Cut, ROWS};
@@ -126,11 +125,8 @@ impl Matrix {
             return Err(Error::usage("rows, x and y do not fit the weight"));
         }
         let mut scratch = Scratch::default();
-        // One row of x runs through all weights; several meet as many panels as a tile takes.
-        let (width, run) = match x.m {
-            1 => (rows.len().max(1), rows.len().next_multiple_of(ROWS).max(ROWS)),
-            _ => (dense::panels_at_once(level) * ROWS, ROWS),
-        };
+        // One row of x runs through all weights; several meet a few panels.
+        let width = if x.m == 1 { rows.len().max(1) } else { xs.columns() };
         for start in rows.clone().step_by(width) {
             let n = start..(start + width).min(rows.end);
             let mut out = vec![0.0; x.m * n.len().next_multiple_of(ROWS)];
@@ -144,6 +140,7 @@ impl Matrix {
                 &mut scratch,
                 &mut out,
             );
+            let run = xs.run(x.m, n.len());
             for (start, out) in n.clone().step_by(run).zip(out.chunks_exact((x.m * run).max(1))) {
                 let to = start - rows.start..(start + run).min(n.end) - rows.start;
                 for (y, out) in y.chunks_exact_mut(rows.len()).zip(out.chunks_exact(run)) {

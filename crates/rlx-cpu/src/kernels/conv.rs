@@ -163,14 +163,10 @@ impl Convolve {
             let tile = start..(start + TILE).min(places.end);
             patches.aim(&self.axes, tile.clone());
             let sums = patches.multiply(level, dtype, planes, &self.axes, self.channels, filters);
-            for (i, row) in rows.clone().enumerate() {
+            for (i, (row, sums)) in rows.clone().zip(sums).enumerate() {
                 let bias = bias.get(i).copied().unwrap_or(0.0);
                 let line = super::product::grown(y, TILE);
-                for (to, sums) in
-                    line.chunks_exact_mut(ROWS).zip(sums.chunks_exact(filters.m * ROWS))
-                {
-                    to.iter_mut().zip(&sums[i * ROWS..]).for_each(|(y, sum)| *y = sum + bias);
-                }
+                line.iter_mut().zip(sums).for_each(|(y, sum)| *y = sum + bias);
                 let at = (tile.start - places.start) * size..(tile.end - places.start) * size;
                 let to = &mut cx.result(0).row::<u8>(row)[at];
                 convert::write(level, dtype, &line[..tile.len()], to);

@@ -13,7 +13,6 @@ use super::convert::{self, FLOATS};
 use super::patches::{self, Axes, Axis, Filters, TILE};
 use super::product::grown;
 use super::{Kernel, Planned, claim, conv, sizes};
-use crate::panel::ROWS;
 use crate::place::Split;
 use crate::view::Cx;
 use core::cell::RefCell;
@@ -202,13 +201,10 @@ impl Transposed {
             self.places(phases, tile.clone(), places);
             patches.aim(&axes, tile.clone());
             let sums = patches.multiply(level, dtype, planes, &axes, self.channels, filters);
-            for (i, row) in rows.clone().enumerate() {
+            for (i, (row, sums)) in rows.clone().zip(sums).enumerate() {
                 let bias = bias.get(i).copied().unwrap_or(0.0);
                 let line = grown(y, TILE);
-                line.fill(bias);
-                for (to, sums) in line.chunks_exact_mut(ROWS).zip(sums.chunks_exact(m * ROWS)) {
-                    to.iter_mut().zip(&sums[i * ROWS..]).for_each(|(y, sum)| *y = sum + bias);
-                }
+                line.iter_mut().zip(sums).for_each(|(y, sum)| *y = sum + bias);
                 let line = &line[..tile.len()];
                 if dtype == DType::F32 {
                     spread(line, places, cx.result(0).row(row));

@@ -6,9 +6,7 @@
 
 use crate::panel::ROWS;
 use crate::simd::{Lanes, Level, Simd, Task, dispatch};
-use core::array::from_fn;
 use core::marker::PhantomData;
-#[cfg(feature = "graphs")]
 use core::ops::Range;
 
 /// A scalar type.
@@ -50,275 +48,247 @@ impl<'a> Panels<'a> {
     }
 }
 
-/// Number of panels that a tile of this level multiplies at once. A caller with several panels passes so many together.
-pub(crate) fn panels_at_once(level: Level) -> usize {
-    dispatch(level, PanelsAtOnce)
-}
+/// Panels that a caller passes together: the rows of a block of x come from memory once for them.
+pub(crate) const TOGETHER: usize = 8;
 
-struct PanelsAtOnce;
+/// Rows of x that are whole tiles at every level.
+pub(crate) const WHOLE: usize = 24;
 
-impl Task for PanelsAtOnce {
-    type Output = usize;
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> usize {
-        at_once::<S>()
-    }
-}
-
-/// Two panels where a panel is one vector: a single panel would have too few sums in flight.
+/// Panels that a tile meets: two where a panel is one vector, since one would have too few sums in flight.
 const fn at_once<S: Lanes>() -> usize {
     if S::LANES == ROWS { 2 } else { 1 }
 }
 
-/// Products of panels with the `m` rows of `x`, each of `k` elements: `y[panel][m][16]`.
-pub(crate) fn multiply<T: Scalar>(
-    level: Level,
-    panels: Panels<'_>,
-    x: &[f32],
-    m: usize,
-    k: usize,
-    y: &mut [f32],
-) {
-    dispatch(level, Multiply::<T> { panels, x, m, k, y, fast: true, of: PhantomData });
+/// Rows of x.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) x: &'a [f32],
+    /// Elements from one row to the next.
+    pub(crate) apart: usize,
+    /// Elements of a row that are multiplied.
+    pub(crate) k: usize,
+    /// How many rows there are.
+    pub(crate) n: usize,
 }
 
-/// The same with one sum in order of k for every row, so that a row's results do not depend on how many
-/// there are.
-#[cfg(feature = "graphs")]
-pub(crate) fn multiply_each<T: Scalar>(
-    level: Level,
-    panels: Panels<'_>,
-    x: &[f32],
-    m: usize,
-    k: usize,
-    y: &mut [f32],
-) {
-    dispatch(level, Multiply::<T> { panels, x, m, k, y, fast: false, of: PhantomData });
+/// Sums `[row of x][panel][16]`.
+pub(crate) struct Sums<'a> {
+    y: &'a mut [[f32; ROWS]],
+    panels: usize,
+    /// Sixteens from one row's to the next one's.
+    apart: usize,
+    /// Whether products are added to what is there.
+    more: bool,
 }
 
-/// The same with elements `k` of rows that are `row` elements long: `panels` has those alone. Sums go on from what `y`
-/// has, but where `k` begins at 0.
-#[cfg(feature = "graphs")]
-pub(crate) fn multiply_part<T: Scalar>(
-    level: Level,
-    panels: Panels<'_>,
-    x: &[f32],
-    row: usize,
-    k: Range<usize>,
-    m: usize,
-    y: &mut [f32],
-) {
-    dispatch(level, Part::<T> { panels, x, row, k, m, y, of: PhantomData });
-}
+impl<'a> Sums<'a> {
+    /// Of `m` rows of x, from zero.
+    pub(crate) fn new(y: &'a mut [f32], m: usize) -> Self {
+        let y = y.as_chunks_mut().0;
+        let panels = y.len() / m.max(1);
+        Sums { y, panels, apart: panels, more: false }
+    }
 
-#[cfg(feature = "graphs")]
-struct Part<'a, T> {
-    panels: Panels<'a>,
-    x: &'a [f32],
-    row: usize,
-    k: Range<usize>,
-    m: usize,
-    y: &'a mut [f32],
-    of: PhantomData<T>,
-}
+    /// The same on top of what is there, if `more`.
+    #[cfg(feature = "graphs")]
+    pub(crate) fn more(self, more: bool) -> Self {
+        Sums { more, ..self }
+    }
 
-#[cfg(feature = "graphs")]
-impl<T: Scalar> Task for Part<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Part { panels, x, row, k, m, y, .. } = self;
-        let panel = |i: usize| &panels.bytes[i * panels.step..][..k.len() * T::STEP];
-        let (sums, several) = ((m * ROWS).max(1), at_once::<S>());
-        for (y, i) in y.chunks_mut(several * sums).zip((0..).step_by(several)) {
-            let n = y.len() / sums;
-            let panels = [panel(i), panel(i + n - 1)];
-            let block = Block { panels, n, start: k.start, end: k.end, k: row, m };
-            block.rows::<S, T>(s, x, y);
-        }
+    /// Those of some panels.
+    pub(crate) fn of(self, panels: Range<usize>) -> Self {
+        Sums { y: &mut self.y[panels.start..], panels: panels.len(), ..self }
     }
 }
 
-struct Multiply<'a, T> {
+/// Products of panels with rows of x. A row of its own may have four sums.
+pub(crate) fn multiply<T: Scalar>(level: Level, panels: Panels<'_>, x: Rows<'_>, sums: Sums<'_>) {
+    if x.n == 1 {
+        dispatch(level, One::<T> { panels, x, sums, of: PhantomData });
+    } else {
+        add::<T>(level, panels, x, sums);
+    }
+}
+
+/// Products of panels with rows of x. One sum of each row in order of k, so that a row's results do not depend on how
+/// many there are; products in several calls go on from what `sums` has.
+pub(crate) fn add<T: Scalar>(level: Level, panels: Panels<'_>, x: Rows<'_>, sums: Sums<'_>) {
+    dispatch(level, Add::<T> { panels, x, sums, of: PhantomData });
+}
+
+/// Elements of k that share one bounds check: a loop that is written out natively. In wasm it must stay one, or the
+/// compiler puts all products of a sum one behind the other, with far more values alive than there are registers.
+const STRIP: usize = if cfg!(target_family = "wasm") { 32 } else { 8 };
+
+struct Add<'a, T> {
     panels: Panels<'a>,
-    x: &'a [f32],
-    m: usize,
-    k: usize,
-    y: &'a mut [f32],
-    /// Whether a row of its own may have four sums.
-    fast: bool,
+    x: Rows<'a>,
+    sums: Sums<'a>,
     of: PhantomData<T>,
 }
 
-/// Elements of k in a block of two panels: both blocks fit a core's first cache.
-const BLOCK: usize = 256;
-
-/// Elements of k that share one bounds check.
-const STRIP: usize = 16;
-
-impl<T: Scalar> Task for Multiply<'_, T> {
+impl<T: Scalar> Task for Add<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Multiply { panels, x, m, k, y, fast, .. } = self;
-        let panel = |i: usize| &panels.bytes[i * panels.step..][..k * T::STEP];
-        if fast && m == 1 {
-            for (i, y) in y.chunks_exact_mut(ROWS).enumerate() {
-                one::<S, T>(s, panel(i), x, k, y);
+        let Add { panels, x, mut sums, .. } = self;
+        for first in (0..sums.panels).step_by(at_once::<S>()) {
+            let n = at_once::<S>().min(sums.panels - first);
+            let bytes = |i: usize| &panels.bytes[i * panels.step..][..x.k * T::STEP];
+            let block = Block { panels: [bytes(first), bytes(first + n - 1)], first, n };
+            match S::FLOATS {
+                12 => block.rows::<S, T, 12, 6>(s, x, &mut sums),
+                8 => block.rows::<S, T, 8, 4>(s, x, &mut sums),
+                4 => block.rows::<S, T, 4, 2>(s, x, &mut sums),
+                _ => block.rows::<S, T, 6, 3>(s, x, &mut sums),
             }
-            return;
-        }
-        // Sums of one panel.
-        let sums = (m * ROWS).max(1);
-        let several = at_once::<S>();
-        for (y, i) in y.chunks_mut(several * sums).zip((0..).step_by(several)) {
-            let n = y.len() / sums;
-            by_blocks::<S, T>(s, [panel(i), panel(i + n - 1)], n, x, m, k, y);
         }
     }
 }
 
-/// `y[n][m][16]` of the first `n` panels. Two panels are multiplied in blocks of k: a block of both stays in the
-/// nearest cache while all rows of x are multiplied with it.
-#[inline(always)]
-fn by_blocks<S: Simd, T: Scalar>(
-    s: S,
-    panels: [&[u8]; 2],
-    n: usize,
-    x: &[f32],
-    m: usize,
-    k: usize,
-    y: &mut [f32],
-) {
-    let mut start = 0;
-    loop {
-        // One panel is read as fast from the next cache, where a row is one stream of its own.
-        let end = if n < 2 || k - start < 2 * BLOCK { k } else { start + BLOCK };
-        let block = Block {
-            panels: panels.map(|p| &p[start * T::STEP..end * T::STEP]),
-            n,
-            start,
-            end,
-            k,
-            m,
-        };
-        block.rows::<S, T>(s, x, y);
-        start = end;
-        if start >= k {
-            break;
-        }
-    }
-}
-
-/// Elements `start..end` of k.
+/// One panel or two, which meet all rows of x. A panel is a stream from the second cache, and so is a row: in blocks
+/// of k, which the first cache would hold, rows are too short for the processor to fetch them ahead.
 struct Block<'a> {
     panels: [&'a [u8]; 2],
-    /// How many of the two panels there are.
+    /// The first one's number, and how many of the two there are.
+    first: usize,
     n: usize,
-    start: usize,
-    end: usize,
-    k: usize,
-    m: usize,
 }
 
 impl Block<'_> {
-    /// All rows of x.
+    /// All rows of x, `M` at once, and `HALF` of that where no more are left.
     #[inline(always)]
-    fn rows<S: Simd, T: Scalar>(&self, s: S, x: &[f32], y: &mut [f32]) {
-        let mut row = 0;
-        while row < self.m {
-            row += match self.m - row {
-                8.. if S::TILE >= 8 => self.tiles::<S, T, 8>(s, x, row, y),
-                4.. => self.tiles::<S, T, 4>(s, x, row, y),
-                2.. => self.tiles::<S, T, 2>(s, x, row, y),
-                _ => self.tiles::<S, T, 1>(s, x, row, y),
-            };
+    fn rows<S: Lanes, T: Scalar, const M: usize, const HALF: usize>(
+        &self,
+        s: S,
+        x: Rows<'_>,
+        sums: &mut Sums<'_>,
+    ) {
+        for first in (0..x.n).step_by(M) {
+            let rows = first..x.n.min(first + M);
+            match rows.len() {
+                n if n <= HALF => self.tiles::<S, T, HALF>(s, x, rows, sums),
+                _ => self.tiles::<S, T, M>(s, x, rows, sums),
+            }
         }
     }
 
-    /// `M` rows from `row` on: as many vectors at once as keep enough sums in flight, and in registers.
+    /// At most `M` rows, with as many vectors at once as keep enough sums in flight, and in registers. Where rows are
+    /// fewer, the last one is multiplied several times and kept once.
     #[inline(always)]
     fn tiles<S: Lanes, T: Scalar, const M: usize>(
         &self,
         s: S,
-        x: &[f32],
-        row: usize,
-        y: &mut [f32],
-    ) -> usize {
-        let of_panel = ROWS / S::LANES;
-        let x: [&[f32]; M] = from_fn(|i| &x[(row + i) * self.k..][self.start..self.end]);
-        // A vector's panel, its first row in it, and where its sums of the first row of x stand.
+        x: Rows<'_>,
+        rows: Range<usize>,
+        sums: &mut Sums<'_>,
+    ) {
+        let mut xs = [&x.x[..0]; M];
+        for (i, to) in xs.iter_mut().enumerate() {
+            let row = (rows.start + i).min(rows.end - 1);
+            *to = &x.x[row * x.apart..][..x.k];
+        }
+        // A vector's weights, and where its sums with the first row of x stand.
+        let apart = sums.apart;
         let vector = |v: usize| {
-            let (panel, lane) = (v / of_panel, v % of_panel * S::LANES);
-            Rows { panel: self.panels[panel % 2], lane, sums: (panel * self.m + row) * ROWS + lane }
+            let (panel, lane) = (v * S::LANES / ROWS, v * S::LANES % ROWS);
+            // Of no elements there is no such place.
+            let w = self.panels[panel % 2].get(lane * (T::STEP / ROWS)..).unwrap_or_default();
+            (w, (self.first + panel + rows.start * apart, lane))
         };
-        let vectors = self.n * of_panel;
-        if vectors == 1 || S::VECTORS == 1 {
+        let vectors = self.n * (ROWS / S::LANES);
+        if S::VECTORS == 1 || vectors == 1 {
             for v in 0..vectors {
-                tile::<S, T, M, 1>(s, [vector(v)], x, self.start == 0, y);
+                let (w, at) = vector(v);
+                tile::<S, T, M, 1>(s, [w], xs, rows.len(), [at], sums);
             }
         } else {
             for v in (0..vectors).step_by(2) {
-                tile::<S, T, M, 2>(s, [vector(v), vector(v + 1)], x, self.start == 0, y);
+                let ((a, of_a), (b, of_b)) = (vector(v), vector(v + 1));
+                tile::<S, T, M, 2>(s, [a, b], xs, rows.len(), [of_a, of_b], sums);
             }
         }
-        M
     }
 }
 
-/// Rows of a weight that are the lanes of a vector.
-#[derive(Clone, Copy)]
-struct Rows<'a> {
-    panel: &'a [u8],
-    /// The first of them.
-    lane: usize,
-    /// Where their sums with the tile's first row of x stand.
-    sums: usize,
-}
-
-/// Sums of `M` rows by `V` vectors, from zero or on top of what `y` has.
+/// Sums of `M` rows by `V` vectors, from zero or on top of what is there; those of the first `n` rows are kept.
+///
+/// `at` says of each vector where its sums with the first row of x stand: which sixteen, and the place in it.
 #[inline(always)]
 fn tile<S: Lanes, T: Scalar, const M: usize, const V: usize>(
     s: S,
-    rows: [Rows<'_>; V],
+    w: [&[u8]; V],
     x: [&[f32]; M],
-    begins: bool,
-    y: &mut [f32],
+    n: usize,
+    at: [(usize, usize); V],
+    sums: &mut Sums<'_>,
 ) {
     let mut acc = [[s.all(0.0); V]; M];
-    if !begins {
+    if sums.more {
         for m in 0..M {
             for v in 0..V {
-                acc[m][v] = s.take_f32(bytemuck::cast_slice(&y[rows[v].sums + m * ROWS..]));
+                let (first, lane) = at[v];
+                acc[m][v] = s.take(&sums.y[first + m.min(n - 1) * sums.apart][lane..]);
             }
         }
     }
-    let (k, size) = (x[0].len(), T::STEP / ROWS);
+    let (k, lanes) = (x[0].len(), S::LANES * (T::STEP / ROWS));
     let strips = k / STRIP;
-    let xs: [&[[f32; STRIP]]; M] = from_fn(|m| &x[m].as_chunks().0[..strips]);
+    let mut xs: [&[[f32; STRIP]]; M] = [&[]; M];
+    for m in 0..M {
+        xs[m] = &x[m].as_chunks().0[..strips];
+    }
     for i in 0..strips {
-        let ws: [&[u8]; V] = from_fn(|v| &rows[v].panel[i * STRIP * T::STEP..][..STRIP * T::STEP]);
+        let mut ws = [&w[0][..0]; V];
+        for v in 0..V {
+            ws[v] = &w[v][i * STRIP * T::STEP..][..(STRIP - 1) * T::STEP + lanes];
+        }
         for j in 0..STRIP {
-            let w: [S::G; V] = from_fn(|v| T::load(s, &ws[v][j * T::STEP + rows[v].lane * size..]));
+            let mut vectors = [s.all(0.0); V];
+            for v in 0..V {
+                vectors[v] = T::load(s, &ws[v][j * T::STEP..]);
+            }
             for m in 0..M {
                 let x = s.all(xs[m][i][j]);
                 for v in 0..V {
-                    acc[m][v] = s.add_product(w[v], x, acc[m][v]);
+                    acc[m][v] = s.add_product(vectors[v], x, acc[m][v]);
                 }
             }
         }
     }
     for j in strips * STRIP..k {
         for v in 0..V {
-            let w = T::load(s, &rows[v].panel[j * T::STEP + rows[v].lane * size..]);
+            let vector = T::load(s, &w[v][j * T::STEP..][..lanes]);
             for m in 0..M {
-                acc[m][v] = s.add_product(w, s.all(x[m][j]), acc[m][v]);
+                acc[m][v] = s.add_product(vector, s.all(x[m][j]), acc[m][v]);
             }
         }
     }
     for m in 0..M {
-        for v in 0..V {
-            s.put(acc[m][v], &mut y[rows[v].sums + m * ROWS..]);
+        if m < n {
+            for v in 0..V {
+                let (first, lane) = at[v];
+                s.put(acc[m][v], &mut sums.y[first + m * sums.apart][lane..]);
+            }
+        }
+    }
+}
+
+struct One<'a, T> {
+    panels: Panels<'a>,
+    x: Rows<'a>,
+    sums: Sums<'a>,
+    of: PhantomData<T>,
+}
+
+impl<T: Scalar> Task for One<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let One { panels, x, sums, .. } = self;
+        for (i, y) in sums.y[..sums.panels].iter_mut().enumerate() {
+            let panel = &panels.bytes[i * panels.step..][..x.k * T::STEP];
+            one::<S, T>(s, panel, x.x, x.k, y);
         }
     }
 }

@@ -7,9 +7,8 @@
 //! shares      columns of y: a worker owns the same columns of every expert's matrix
 //! numerics    as matmul; a sum adds a row's experts in order of their ids
 
-use super::dense;
 use super::math::Function;
-use super::matmul::{add_bias, grown, run};
+use super::matmul::{add_bias, grown};
 use super::weights::{self, Weight, X};
 use super::{Kernel, Planned, claim, dims, int8, sizes};
 use crate::panel::ROWS;
@@ -173,9 +172,8 @@ impl Grouped {
         };
         for i in 0..cx.results() {
             let columns = cx.result(i).columns::<f32>();
-            // One row of x runs through all of a matrix at once; several meet a tile's rows of it.
-            let several = dense::panels_at_once(cx.level) * ROWS;
-            let width = if m == 1 { columns.len().max(1) } else { several };
+            // One row of x runs through all of a matrix at once; several meet a few panels of it.
+            let width = if m == 1 { columns.len().max(1) } else { x.columns() };
             for start in columns.clone().step_by(width) {
                 let n = start..(start + width).min(columns.end);
                 let y = grown(y, m * n.len().next_multiple_of(ROWS));
@@ -195,7 +193,7 @@ impl Grouped {
                     Function::from(f).apply(cx.level, y);
                     y.iter_mut().zip(up).for_each(|(y, u)| *y *= *u);
                 }
-                self.write(cx, i, n, columns.start, pairs, y);
+                self.write(cx, i, n.clone(), columns.start, pairs, x.run(m, n.len()), y);
             }
         }
     }
@@ -236,7 +234,7 @@ impl Grouped {
         bank.weight.multiply(cx.level, matrix, is_panels, n.clone(), x, m, scratch, y);
         if let Some(first) = self.parts.biases {
             let bias = &cx.slice::<f32>(first + i)[expert * bank.n..][n];
-            add_bias(bias, m, y);
+            add_bias(cx.level, bias, x.run(m, bias.len()), m, y);
         }
     }
 
@@ -248,10 +246,10 @@ impl Grouped {
         n: Range<usize>,
         first: usize,
         pairs: &[usize],
+        run: usize,
         y: &[f32],
     ) {
         let shares: Option<&[f32]> = self.parts.shares.map(|at| cx.slice(at));
-        let run = run(pairs.len(), n.len());
         for (start, y) in n.clone().step_by(run).zip(y.chunks_exact((pairs.len() * run).max(1))) {
             let to = start - first..(start + run).min(n.end) - first;
             for (&pair, y) in pairs.iter().zip(y.chunks_exact(run)) {

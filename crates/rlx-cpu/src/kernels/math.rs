@@ -65,6 +65,9 @@ impl Task for Map<'_> {
         for y in whole {
             s.store(one(s, self.f, s.load(y)), y);
         }
+        if rest.is_empty() {
+            return;
+        }
         let mut last = [0.0; LANES];
         last[..rest.len()].copy_from_slice(rest);
         s.store(one(s, self.f, s.load(&last)), &mut last);
@@ -135,6 +138,20 @@ fn erfc<S: Simd>(s: S, z: S::F) -> S::F {
         q = s.fma(q, t, s.splat(c));
     }
     s.mul(s.exp(s.sub(s.splat(0.0), s.mul(z, z))), q)
+}
+
+/// `y += x`.
+pub(super) struct AddTo<'a> {
+    pub(super) x: &'a [f32],
+    pub(super) y: &'a mut [f32],
+}
+
+impl Task for AddTo<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        self.y.iter_mut().zip(self.x).for_each(|(y, x)| *y += x);
+    }
 }
 
 /// `y = f(y, b)` of every element, `b` repeated.

@@ -1,16 +1,16 @@
 //! matmul      y_i[m, n] = epilogue(sum_k x[m, k] w_i[n, k] + b_i[n])
 //! shapes      x f32|q8_0|q15_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
-//! bytes       each weight once, of floats once for 512 rows of x; x from cache, once for 16 or 32 rows of a weight
+//! bytes       each weight once, of floats once for 128 rows of x; x from cache, once for 16 or 32 rows of a weight
 //! shares      columns of y: a worker owns the same share of every segment's rows
 //! numerics    with int8 x integer sums within a run of 16 or 32, else f32 sums in order of k
 
 use super::dense;
-use super::math::Function;
+use super::math::{AddTo, Function};
 use super::weights::{self, Weight};
 use super::{Kernel, Planned, claim, dims, int8, rms_norm, rows_of};
 use crate::panel::ROWS;
 use crate::place::Split;
-use crate::simd::f16_to_f32;
+use crate::simd::{Level, dispatch, f16_to_f32};
 use crate::target::INT16;
 use crate::view::Cx;
 use core::cell::RefCell;
@@ -76,8 +76,9 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
     Ok(Planned::new(kernel, &splits, work).reads_panels(weights))
 }
 
-/// Rows of x in a block: it is multiplied with all weights before the next block, so that it stays in a core's cache.
-const BLOCK: usize = 512;
+/// Rows of x in a block, at most: it is multiplied with all weights before the next block. So few stay in a core's second
+/// cache, or the third where they are long, and so many hide that every block reads the weights anew.
+const BLOCK: usize = 128;
 
 /// Memory of a worker that every matmul reuses.
 #[derive(Default)]
@@ -141,7 +142,7 @@ impl Matmul {
         };
         // Blocks of integers are few bytes: all rows stay in cache.
         let blocks = if matches!(x, weights::X::F32(_)) { m.div_ceil(BLOCK) } else { 1 };
-        let size = m.div_ceil(blocks.max(1)).max(1);
+        let size = m.div_ceil(blocks.max(1)).max(1).next_multiple_of(dense::WHOLE);
         for first in (0..m).step_by(size) {
             let rows = first..(first + size).min(m);
             let x = match x {
@@ -150,9 +151,8 @@ impl Matmul {
             };
             for i in 0..cx.results() {
                 let columns = cx.result(i).columns::<f32>();
-                // One row of x runs through all weights at once; several meet a tile's rows of a weight.
-                let several = dense::panels_at_once(cx.level) * ROWS;
-                let width = if rows.len() == 1 { columns.len().max(1) } else { several };
+                // One row of x runs through all weights at once; several meet a few panels of a weight.
+                let width = if rows.len() == 1 { columns.len().max(1) } else { x.columns() };
                 for start in columns.clone().step_by(width) {
                     let n = start..(start + width).min(columns.end);
                     let y = grown(y, rows.len() * n.len().next_multiple_of(ROWS));
@@ -163,13 +163,14 @@ impl Matmul {
                         Function::from(f).apply(cx.level, y);
                         y.iter_mut().zip(up).for_each(|(y, u)| *y *= *u);
                     }
-                    self.write(cx, i, n, &columns, rows.clone(), y);
+                    let run = x.run(rows.len(), n.len());
+                    self.write(cx, i, n, &columns, rows.clone(), run, y);
                 }
             }
         }
     }
 
-    /// Columns `n` of result `i` before its epilogue, with the bias: `y[panel][m][16]`.
+    /// Columns `n` of result `i` before its epilogue, with the bias.
     fn products(
         &self,
         cx: &Cx<'_>,
@@ -184,7 +185,8 @@ impl Matmul {
         let (bytes, is_panels) = (cx.bytes(operand), cx.is_panels(operand));
         self.segments[i].multiply(cx.level, bytes, is_panels, n.clone(), x, m, scratch, y);
         if let Some(first) = self.parts.biases {
-            add_bias(&cx.slice::<f32>(first + i)[n], m, y);
+            let run = x.run(m, n.len());
+            add_bias(cx.level, &cx.slice::<f32>(first + i)[n], run, m, y);
         }
     }
 
@@ -195,22 +197,25 @@ impl Matmul {
         n: Range<usize>,
         columns: &Range<usize>,
         rows: Range<usize>,
+        run: usize,
         y: &mut [f32],
     ) {
         let residual: Option<&[f32]> = self.parts.residual.map(|at| cx.slice(at));
         let width = residual.map_or(0, |r| r.len() / self.m.max(1));
-        let run = run(rows.len(), n.len());
+        if let (Epilogue::Map(f), None) = (self.epilogue, residual) {
+            Function::from(f).apply(cx.level, y);
+        }
         let mut of_panels = y.chunks_exact_mut((rows.len() * run).max(1));
         for (start, y) in n.clone().step_by(run).zip(&mut of_panels) {
             let n = start..(start + run).min(n.end);
             for (r, y) in rows.clone().zip(y.chunks_exact_mut(run)) {
                 let y = &mut y[..n.len()];
                 if let Some(residual) = residual {
-                    let residual = &residual[r * width + n.start..];
-                    y.iter_mut().zip(residual).for_each(|(y, x)| *y += x);
-                }
-                if let Epilogue::Map(f) = self.epilogue {
-                    Function::from(f).apply(cx.level, y);
+                    let x = &residual[r * width + n.start..];
+                    dispatch(cx.level, AddTo { x, y });
+                    if let Epilogue::Map(f) = self.epilogue {
+                        Function::from(f).apply(cx.level, y);
+                    }
                 }
                 cx.result(i).row(r)[n.start - columns.start..n.end - columns.start]
                     .copy_from_slice(y);
@@ -219,19 +224,11 @@ impl Matmul {
     }
 }
 
-/// Adds the biases of adjacent columns to `y[panel][m][16]`.
-pub(super) fn add_bias(bias: &[f32], m: usize, y: &mut [f32]) {
-    let width = run(m, bias.len());
-    for (y, bias) in y.chunks_exact_mut((m * width).max(1)).zip(bias.chunks(width)) {
-        for row in y.chunks_exact_mut(width) {
-            row.iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-        }
+/// Adds the biases of adjacent columns to the sums of `m` rows, of which a row has `run` side by side.
+pub(super) fn add_bias(level: Level, bias: &[f32], run: usize, m: usize, y: &mut [f32]) {
+    for (y, x) in y.chunks_exact_mut((m * run).max(1)).zip(bias.chunks(run)) {
+        y.chunks_exact_mut(run).for_each(|y| dispatch(level, AddTo { x, y }));
     }
-}
-
-/// Number of adjacent columns of a row in `y[panel][m][16]`: all `n` if x has one row.
-pub(super) fn run(m: usize, n: usize) -> usize {
-    if m == 1 { n.next_multiple_of(ROWS).max(ROWS) } else { ROWS }
 }
 
 /// Blocks of integers back to f32, for weights that meet them in no integer kernel.

@@ -6,7 +6,7 @@
 //! core's second cache; no image is written out as columns.
 
 use super::convert;
-use super::dense::{self, F32, Panels};
+use super::dense::{self, F32, Panels, Rows, Sums};
 use super::product::grown;
 use crate::panel::ROWS;
 use crate::simd::Level;
@@ -159,7 +159,8 @@ impl Scratch {
         }
     }
 
-    /// Sums `[panel][m][16]` of filters over the planes of a group's channels, at the positions that were aimed at.
+    /// Sums of filters over the planes of a group's channels, at the positions that were aimed at: a line for each
+    /// filter, with whole panels of positions.
     pub(super) fn multiply(
         &mut self,
         level: Level,
@@ -168,14 +169,14 @@ impl Scratch {
         axes: &Axes,
         channels: usize,
         filters: Filters<'_>,
-    ) -> &[f32] {
+    ) -> core::slice::ChunksExact<'_, f32> {
         let (taps, plane, m) = (taps(axes), elements(axes), filters.m);
         let (k, panels) = (taps * channels, self.lines.len() / taps.max(1));
         let Scratch { lines, panels: room, halves, sums } = self;
         let sums = grown(sums, panels * m * ROWS);
         if k == 0 || planes.is_empty() {
             sums.fill(0.0);
-            return sums;
+            return sums.chunks_exact((panels * ROWS).max(1));
         }
         // Parts of one length, nearly.
         let part = k.div_ceil(k.div_ceil(PART));
@@ -193,10 +194,12 @@ impl Scratch {
                 gather(bytemuck::cast_slice(planes), plane, lines, &part, halves);
                 convert::read(level, dtype, bytemuck::cast_slice(halves), panel);
             }
-            let panels = Panels::dense::<F32>(bytemuck::cast_slice(room), part.len());
-            dense::multiply_part::<F32>(level, panels, filters.rows, k, part, m, sums);
+            let of_part = Panels::dense::<F32>(bytemuck::cast_slice(room), part.len());
+            let x = &filters.rows[part.start..];
+            let filters = Rows { x, apart: k, k: part.len(), n: m };
+            dense::add::<F32>(level, of_part, filters, Sums::new(sums, m).more(part.start > 0));
         }
-        sums
+        sums.chunks_exact((panels * ROWS).max(1))
     }
 }
 

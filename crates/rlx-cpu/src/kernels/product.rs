@@ -4,7 +4,7 @@
 //! in the tiles that matmul has ([`dense`]). One or two rows of a read b as it is.
 
 use super::convert;
-use super::dense::{self, F32, Panels};
+use super::dense::{self, F32, Panels, Rows, Sums};
 use super::{Kernel, Planned};
 use crate::panel::ROWS;
 use crate::place::Split;
@@ -178,7 +178,7 @@ impl Product {
         if self.m <= FEW && self.dtype == DType::F32 && self.few(cx, b, of_b, x, row, y) {
             return;
         }
-        let several = dense::panels_at_once(level) * ROWS;
+        let several = dense::TOGETHER * ROWS;
         for start in (0..self.n).step_by(several) {
             let j = start..(start + several).min(self.n);
             let panels = grown(panel, self.k * j.len().next_multiple_of(ROWS));
@@ -186,15 +186,14 @@ impl Product {
             for (p, panel) in panels.chunks_exact_mut((self.k * ROWS).max(1)).enumerate() {
                 self.panel(level, b, of_b, columns(p), room, panel);
             }
-            let y = grown(y, i.len() * j.len().next_multiple_of(ROWS));
+            let wide = j.len().next_multiple_of(ROWS);
+            let y = grown(y, i.len() * wide);
             let panels = Panels::dense::<F32>(bytemuck::cast_slice(panels), self.k);
-            dense::multiply_each::<F32>(level, panels, x, i.len(), self.k, y);
-            for (p, y) in y.chunks_exact(i.len() * ROWS).enumerate() {
-                let j = columns(p);
-                for (r, y) in y.chunks_exact(ROWS).enumerate() {
-                    let to = &mut cx.result(0).row::<u8>(row + r)[j.start * size..j.end * size];
-                    convert::write(level, self.dtype, &y[..j.len()], to);
-                }
+            let x = Rows { x, apart: self.k, k: self.k, n: i.len() };
+            dense::add::<F32>(level, panels, x, Sums::new(y, i.len()));
+            for (r, y) in y.chunks_exact(wide).enumerate() {
+                let to = &mut cx.result(0).row::<u8>(row + r)[j.start * size..j.end * size];
+                convert::write(level, self.dtype, &y[..j.len()], to);
             }
         }
     }

@@ -6,7 +6,8 @@
 //! numerics    the sum in f32; the norm's sums and distances in f64, the rest in f32
 
 use super::convert::{self, FLOATS};
-use super::rows::{AddTo, Affine, Scratch, Spread, store};
+use super::math::AddTo;
+use super::rows::{Affine, Scratch, Spread, store};
 use super::{Kernel, Planned, claim};
 use crate::place::Split;
 use crate::simd::dispatch;

@@ -143,20 +143,6 @@ impl Task for AffineRun<'_> {
     }
 }
 
-/// `y += x`.
-pub(super) struct AddTo<'a> {
-    pub(super) x: &'a [f32],
-    pub(super) y: &'a mut [f32],
-}
-
-impl Task for AddTo<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        self.y.iter_mut().zip(self.x).for_each(|(y, x)| *y += x);
-    }
-}
-
 /// The largest number; minus infinity of nothing and of NaN.
 pub(super) struct Largest<'a>(pub(super) &'a [f32]);
 
@@ -192,6 +178,9 @@ impl Task for Exponentials<'_> {
             let x = s.exp(s.sub(s.load(y), base));
             s.store(x, y);
             total = s.add(total, x);
+        }
+        if rest.is_empty() {
+            return s.sum(total);
         }
         // Lanes behind the end weigh nothing.
         let mut last = [f32::NEG_INFINITY; LANES];

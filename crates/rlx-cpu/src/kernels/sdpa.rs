@@ -1,13 +1,13 @@
 //! sdpa        y[i, h] = softmax(cap(scale q[i, h] K[h']^T) + mask) V[h']               arXiv:2205.14135
 //! shapes      q, y f32|f16|bf16[b, s_q, heads, e|v] or [b, heads, s_q, e|v]   K, V of s_k and kv heads
-//! bytes       q and y once; K and V once for each share, packed, then from cache for each 32 queries
+//! bytes       q and y once; K and V once for each share, packed, then from cache for each 48 queries
 //! shares      heads of y where there are several, else rows
 //! numerics    online softmax over blocks of 128 keys, f32; exp within 2 ulp; a query that sees no key
 //!             gives zeros
 
 use super::attention::cap;
 use super::convert::{self, FLOATS};
-use super::dense::{self, F32, Panels, Scalar as _};
+use super::dense::{self, F32, Panels, Rows, Scalar as _, Sums};
 use super::product::{Interleave, grown};
 use super::rows::{Exponentials, Largest, Scale};
 use super::{Kernel, Planned, claim, sizes};
@@ -23,8 +23,8 @@ use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
 use rlx_core::{Error, Result};
 
-/// Queries of a tile, and keys of a block: their scores are 16 KiB.
-const QUERIES: usize = 32;
+/// Queries of a tile, and keys of a block: their scores are 24 KiB.
+const QUERIES: usize = 48;
 const KEYS: usize = 128;
 /// Heads from which on shares are heads.
 const HEADS: usize = 4;
@@ -100,7 +100,6 @@ struct Scratch {
     room: Vec<f32>,
     q: Vec<f32>,
     scores: Vec<f32>,
-    products: Vec<f32>,
     out: Vec<f32>,
     bias: Vec<f32>,
 }
@@ -215,7 +214,7 @@ impl Attend {
         let (e, v) = (self.op.head_dim, self.op.v_head_dim);
         let padded = self.s_k.next_multiple_of(ROWS);
         let wide = v.next_multiple_of(ROWS);
-        let Scratch { keys, values, finite, q, scores, products, out, bias, .. } = scratch;
+        let Scratch { keys, values, finite, q, scores, out, bias, .. } = scratch;
         let q = grown(q, n * e);
         for (q, s) in q.chunks_exact_mut(e.max(1)).zip(i.clone()) {
             let at = self.place([b, s, h], self.s_q, self.op.heads, e) * size;
@@ -231,13 +230,8 @@ impl Attend {
             let width = block.len().next_multiple_of(ROWS);
             let scores = grown(scores, n * width);
             let panels = Panels::dense::<F32>(bytemuck::cast_slice(&keys[start * e..]), e);
-            let sums = grown(products, n * width);
-            dense::multiply_each::<F32>(level, panels, q, n, e, sums);
-            for (sums, j) in sums.chunks_exact(n * ROWS).zip((0..).step_by(ROWS)) {
-                for (to, x) in scores.chunks_exact_mut(width).zip(sums.chunks_exact(ROWS)) {
-                    to[j..j + ROWS].copy_from_slice(x);
-                }
-            }
+            let queries = Rows { x: q, apart: e, k: e, n };
+            dense::add::<F32>(level, panels, queries, Sums::new(scores, n));
             if let Some(softcap) = self.op.softcap {
                 dispatch(level, Cap { softcap, scores });
             }
@@ -263,13 +257,8 @@ impl Attend {
                 bytes: bytemuck::cast_slice(&values[start * ROWS..]),
                 step: padded * F32::STEP,
             };
-            let sums = grown(products, n * wide);
-            dense::multiply_each::<F32>(level, panels, scores, n, width, sums);
-            for (sums, c) in sums.chunks_exact(n * ROWS).zip((0..).step_by(ROWS)) {
-                for (to, x) in out.chunks_exact_mut(wide).zip(sums.chunks_exact(ROWS)) {
-                    to[c..c + ROWS].iter_mut().zip(x).for_each(|(y, x)| *y += x);
-                }
-            }
+            let shares = Rows { x: scores, apart: width, k: width, n };
+            dense::add::<F32>(level, panels, shares, Sums::new(out, n).more(true));
         }
         for (r, s) in i.enumerate() {
             let y = &mut out[r * wide..][..v];

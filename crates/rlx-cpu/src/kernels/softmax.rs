@@ -5,7 +5,8 @@
 //! numerics    f32, 8 partial sums; exp within 2 ulp
 
 use super::convert::{self, FLOATS};
-use super::rows::{AddTo, Exponentials, Largest, Scale, Scratch, store};
+use super::math::AddTo;
+use super::rows::{Exponentials, Largest, Scale, Scratch, store};
 use super::{Kernel, Planned, claim};
 use crate::place::Split;
 use crate::simd::{Level, dispatch};

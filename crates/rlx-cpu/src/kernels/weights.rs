@@ -1,7 +1,7 @@
 //! A weight as products read it: panels where the device has arranged it so, else rows that are packed
 //! to a panel on the way.
 
-use super::dense::{self, Bf16, F16, F32, Panels};
+use super::dense::{self, Bf16, F16, F32, Panels, Rows, Sums};
 use super::int8;
 use crate::formats::*;
 use crate::panel::{Cut, ROWS};
@@ -137,6 +137,25 @@ pub(crate) enum X<'a> {
     Int8(&'a int8::Rows),
 }
 
+impl X<'_> {
+    /// Columns of results that a caller asks for at once, where x has several rows.
+    pub(crate) fn columns(self) -> usize {
+        match self {
+            X::F32(_) => dense::TOGETHER * ROWS,
+            X::Int8(_) => ROWS,
+        }
+    }
+
+    /// Adjacent columns of a row among the sums of `n` columns with `m` rows: all of them, but of int8 x with several
+    /// rows those of a panel.
+    pub(crate) fn run(self, m: usize, n: usize) -> usize {
+        match self {
+            X::Int8(_) if m != 1 => ROWS,
+            _ => n.next_multiple_of(ROWS).max(ROWS),
+        }
+    }
+}
+
 /// Memory that products reuse.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -166,7 +185,8 @@ impl Weight {
         self.row_bytes
     }
 
-    /// Products of rows `n`, from a panel's first on, with the first `m` rows of x: `y[panel][m][16]`.
+    /// Products of rows `n`, from a panel's first on, with the first `m` rows of x: `y[m][panel][16]`, but
+    /// `y[panel][m][16]` with int8 x. [`X::run`] says which.
     pub(crate) fn multiply(
         &self,
         level: Level,
@@ -190,39 +210,39 @@ impl Weight {
         }
         if let (X::F32(x), DType::Scalar(t)) = (x, self.dtype) {
             let panels = &bytes[first * self.row_bytes..whole * self.row_bytes];
-            self.floats(level, t, panels, x, m, &mut y[..(whole - first) * m]);
+            let sums = Sums::new(y, m).of(0..(whole - first) / ROWS);
+            self.floats(level, t, panels, x, m, sums);
             first = whole;
         }
         for start in (first..n.end).step_by(ROWS) {
-            let (at, y) = (start * self.row_bytes, &mut y[(start - n.start) * m..]);
+            let (at, i) = (start * self.row_bytes, (start - n.start) / ROWS);
             if start < whole {
-                self.panel(level, &bytes[at..at + panel_bytes], x, m, scratch, y);
+                self.panel(level, &bytes[at..at + panel_bytes], x, m, scratch, i, y);
                 continue;
             }
             let end = (start + ROWS).min(self.n) * self.row_bytes;
             let mut panel = core::mem::take(&mut scratch.panel);
             panel.resize(panel_bytes, 0);
             Cut::of(self.dtype).pack(&bytes[at..end], self.row_bytes, &mut panel);
-            self.panel(level, &panel, x, m, scratch, y);
+            self.panel(level, &panel, x, m, scratch, i, y);
             scratch.panel = panel;
         }
     }
 
     /// Products of panels of floats.
-    fn floats(&self, level: Level, t: Scalar, panels: &[u8], x: &[f32], m: usize, y: &mut [f32]) {
+    fn floats(&self, level: Level, t: Scalar, panels: &[u8], x: &[f32], m: usize, sums: Sums<'_>) {
         let k = self.k;
+        let x = Rows { x, apart: k, k, n: m };
         match t {
-            Scalar::F16 => {
-                dense::multiply::<F16>(level, Panels::dense::<F16>(panels, k), x, m, k, y);
-            }
+            Scalar::F16 => dense::multiply::<F16>(level, Panels::dense::<F16>(panels, k), x, sums),
             Scalar::Bf16 => {
-                dense::multiply::<Bf16>(level, Panels::dense::<Bf16>(panels, k), x, m, k, y);
+                dense::multiply::<Bf16>(level, Panels::dense::<Bf16>(panels, k), x, sums);
             }
-            _ => dense::multiply::<F32>(level, Panels::dense::<F32>(panels, k), x, m, k, y),
+            _ => dense::multiply::<F32>(level, Panels::dense::<F32>(panels, k), x, sums),
         }
     }
 
-    /// Products of one panel: `y[m][16]`.
+    /// Products of one panel, number `i` of those whose sums `y` has.
     fn panel(
         &self,
         level: Level,
@@ -230,11 +250,17 @@ impl Weight {
         x: X<'_>,
         m: usize,
         scratch: &mut Scratch,
+        i: usize,
         y: &mut [f32],
     ) {
-        let y = &mut y[..m * ROWS];
+        let y = match x {
+            X::F32(_) => y,
+            X::Int8(_) => &mut y[i * m * ROWS..][..m * ROWS],
+        };
         match (self.dtype, x) {
-            (DType::Scalar(t), X::F32(x)) => self.floats(level, t, panel, x, m, y),
+            (DType::Scalar(t), X::F32(x)) => {
+                self.floats(level, t, panel, x, m, Sums::new(y, m).of(i..i + 1));
+            }
             (DType::Block(b), X::Int8(x)) if m == 1 => {
                 by_format!(b, F => int8::mat_vec::<F>(level, panel, self.row_bytes, x, 0, y), else {});
             }
@@ -248,7 +274,8 @@ impl Weight {
                 by_format!(b, F => int8::unpack::<F>(level, panel, self.k, w), else {});
                 scratch.dense.resize(ROWS * self.k, 0.0);
                 int8::decode(level, w, &mut scratch.dense);
-                self.floats(level, Scalar::F32, bytemuck::cast_slice(&scratch.dense), x, m, y);
+                let panel = bytemuck::cast_slice(&scratch.dense);
+                self.floats(level, Scalar::F32, panel, x, m, Sums::new(y, m).of(i..i + 1));
             }
             (DType::Scalar(_), X::Int8(_)) => {
                 debug_assert!(false, "int8 x meets only types of blocks: `meets` says so");

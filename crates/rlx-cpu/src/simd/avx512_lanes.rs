@@ -20,6 +20,7 @@ macro_rules! lanes {
             type AS = __m512i;
             const LANES: usize = 16;
             const TILE: usize = 8;
+            const FLOATS: usize = 12;
 
             #[inline(always)]
             fn words(self, x: &[u8]) -> __m512i {

@@ -24,6 +24,8 @@ pub(crate) trait Lanes: Copy {
     const LANES: usize;
     /// Rows of x that a tile of a matrix product has: its sums stay in registers.
     const TILE: usize;
+    /// Rows of x that a tile of a float product has: 4, 6, 8 or 12.
+    const FLOATS: usize = 6;
     /// Vectors of a panel's row that a tile of a float product multiplies at once: enough sums in flight to hide
     /// the latency of one, and no more than registers hold.
     const VECTORS: usize = 2;

@@ -77,6 +77,7 @@ impl Lanes for NeonDot {
     type AS = int32x4_t;
     const LANES: usize = Neon::LANES;
     const TILE: usize = Neon::TILE;
+    const FLOATS: usize = Neon::FLOATS;
 
     handed_on! {
         words(x: &[u8]) -> V;

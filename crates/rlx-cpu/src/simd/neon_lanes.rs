@@ -27,6 +27,7 @@ impl Lanes for Neon {
     type AS = Pairs;
     const LANES: usize = 4;
     const TILE: usize = 4;
+    const FLOATS: usize = 8;
     // A lane takes one product of a word, not two.
     const MOST: i32 = 2 * i16::MAX as i32;
 

@@ -29,6 +29,8 @@ impl Lanes for Simd128 {
     type AS = sums::AS;
     const LANES: usize = 8;
     const TILE: usize = 4;
+    // With more, V8 keeps sums in memory.
+    const FLOATS: usize = 4;
     // A vector is two registers of the 16 that x86 has.
     const VECTORS: usize = 1;
     const X: usize = sums::X;
