@@ -1,7 +1,7 @@
 /**
  * A model's files. GGUF files, or one of safetensors, are read as they are given. A folder, as transformers and
  * sentence-transformers write them, has small files besides, and its weights are `model.safetensors` or the files
- * that `model.safetensors.index.json` names. It is an address with `/` at its end, a list of its files, or what
+ * that `model.safetensors.index.json` names. A pipeline's folder has folders of models. It is an address with `/` at its end, a list of its files, or what
  * `modelOf` made of a directory.
  */
 
@@ -17,10 +17,10 @@ import type { WasmLoading } from './wasm.js';
 
 /** Most bytes of a configuration or a tokenizer. */
 const TEXT_BYTES = 64 << 20;
-const WHOLE = 'model.safetensors';
+/** What the files of weights are called, of transformers. */
+const STEM = 'model';
 /** The folder inside a model's that has the templates which are not the usual one. */
 const TEMPLATES = 'additional_chat_templates';
-const INDEX = 'model.safetensors.index.json';
 
 /** A model's folder. */
 export interface Folder {
@@ -84,6 +84,14 @@ function nameOf(item: FileItem): string {
 export const textOf = (folder: Folder, name: string, without?: TextFile['else']): TextFile =>
   ({ name, from: folder.file(name), ...(without && { else: without }) });
 
+/** A folder inside of a folder. */
+export function folderIn(folder: Folder, inside: string): Folder {
+  const path = `${inside}/`;
+  const names = folder.names?.filter((name) => name.startsWith(path)).map((name) => name.slice(path.length));
+  const name = `${folder.name.replace(/\/$/, '')}/${path}`;
+  return { name, file: (wanted) => folder.file(path + wanted), ...(names && { names }) };
+}
+
 /** The files of a language model. */
 export const languageFiles = (items: ModelItem[]): ModelFiles => ({ items, texts: languageTexts });
 
@@ -99,8 +107,13 @@ function languageTexts(folder: Folder | undefined): TextFile[] {
 export async function openModel(wasm: WasmLoading, { items, texts }: ModelFiles, { open }: Bringing): Promise<ShardReader[]> {
   const files = await filesOf(items, open);
   const folder = Array.isArray(files) ? undefined : files;
-  await Promise.all(texts(folder).map((text) => give(wasm, text, open)));
+  await giveTexts(wasm, texts(folder), open);
   return Array.isArray(files) ? Promise.all(files.map(open)) : openWeights(wasm, files, open);
+}
+
+/** Gives the module texts. */
+export async function giveTexts(wasm: WasmLoading, texts: readonly TextFile[], open: Bringing['open']): Promise<void> {
+  await Promise.all(texts.map((text) => give(wasm, text, open)));
 }
 
 /** Gives the module a text, or its substitute. */
@@ -111,27 +124,36 @@ async function give(wasm: WasmLoading, { name, from, else: without }: TextFile, 
   else if (without !== 'none') await give(wasm, without, open);
 }
 
-/** Readers of a folder's weights. */
-async function openWeights(wasm: WasmLoading, folder: Folder, open: Bringing['open']): Promise<ShardReader[]> {
-  const whole = await ifThere(folder.file(WHOLE), open, async (reader) => {
-    await reader.open();
-    return reader;
-  });
-  if (whole) return [whole];
-  const index = await ifThere(folder.file(INDEX), open, readText);
+/** Readers of a folder's weights, by what their files may be called: one file, or those that an index names. */
+export async function openWeights(wasm: WasmLoading, folder: Folder, open: Bringing['open'], stems: readonly string[] = [STEM]): Promise<ShardReader[]> {
+  let names: readonly string[] | undefined;
+  let [named = STEM] = stems;
+  for (const stem of stems) {
+    const whole = await ifThere(folder.file(`${stem}.safetensors`), open, async (reader) => {
+      await reader.open();
+      return reader;
+    });
+    if (whole) return [whole];
+    const index = await ifThere(folder.file(indexOf(stem)), open, readText);
+    if (index) {
+      [names, named] = [wasm.index(index.at, index.bytes), stem];
+      break;
+    }
+  }
   // Without an index all files of weights in a list are the model's.
-  const names = index ? wasm.index(index.at, index.bytes)
-    : folder.names?.filter((name) => /^[^/]*\.(safetensors|gguf)$/.test(name)) ?? [];
+  names ??= folder.names?.filter((name) => /^[^/]*\.(safetensors|gguf)$/.test(name)) ?? [];
   if (names.length === 0) {
     const other = folder.names?.find((name) => /\.(bin|pth?|ckpt|h5|msgpack|onnx)$/.test(name));
-    throw lacks(folder.name, `${WHOLE} and no ${INDEX}`, `${other ?? 'pytorch_model.bin'} is not read: convert the model to safetensors or GGUF`);
+    throw lacks(folder.name, `${named}.safetensors and no ${indexOf(named)}`, `${other ?? 'pytorch_model.bin'} is not read: convert the model to safetensors or GGUF`);
   }
   return Promise.all(names.map((name) => {
     const file = folder.file(name);
-    if (file === undefined) throw lacks(folder.name, name, `give it too: ${INDEX} names it`);
+    if (file === undefined) throw lacks(folder.name, name, `give it too: ${indexOf(named)} names it`);
     return open(file);
   }));
 }
+
+const indexOf = (stem: string) => `${stem}.safetensors.index.json`;
 
 const lacks = (at: string, name: string, hint: string) => new RlxError('io', `there is no ${name}`, { at, hint });
 
