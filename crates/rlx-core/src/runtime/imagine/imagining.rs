@@ -167,9 +167,6 @@ impl Imagining {
     }
 
     fn submit(&self, session: &mut Session) -> Result<Work> {
-        let run = |session: &mut Session, entry, inputs: &[(&str, Given<'_>)]| {
-            Ok(Work::Run(session.start(entry, inputs)?, None))
-        };
         match self.next {
             Next::Encode => {
                 let text = self.tokens.get(self.rows.len());
@@ -329,6 +326,11 @@ impl Imagining {
 
 fn missing(what: &str) -> Error {
     Error::internal(alloc::format!("a picture is made without {what}"))
+}
+
+/// Runs an entry whose output is read.
+fn run(session: &mut Session, entry: &str, inputs: &[(&str, Given<'_>)]) -> Result<Work> {
+    Ok(Work::Run(session.start(entry, inputs)?, None))
 }
 
 /// Runs an entry whose output stays on the device.
