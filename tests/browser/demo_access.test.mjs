@@ -120,7 +120,7 @@ for (const colorScheme of ['light', 'dark']) {
         await page.locator('.need summary').first().click();
         await page.locator('#model-address').fill('fixtures/bert/bert.gguf');
         await page.locator('#model-address').press('Enter');
-        await page.locator('#search-reader').waitFor();
+        await page.locator('#search-ready').waitFor();
         const text = 'What a vector is, and what the borrow checker says of it.';
         await page.locator('#search-file').setInputFiles([
           { name: 'a.md', mimeType: 'text/markdown', buffer: Buffer.from(`# Vectors\n\n${text}\n`) },
@@ -142,7 +142,7 @@ for (const colorScheme of ['light', 'dark']) {
         await page.locator('.need summary').first().click();
         await page.locator('#model-address').fill('hears/');
         await page.locator('#model-address').press('Enter');
-        await page.locator('#talk-listener').waitFor();
+        await page.locator('#talk-ready').waitFor();
         await page.locator('#talk-file').setInputFiles(join(root, 'tests/fixtures/sound/sound.flac'));
       }
       await page.locator('#talk-speed').waitFor();
@@ -162,6 +162,21 @@ for (const colorScheme of ['light', 'dark']) {
       }
       await page.locator('#cut-save:enabled').waitFor();
       await look('cut');
+      await page.getByRole('link', { name: 'Draw', exact: true }).click();
+      await page.locator('#draw-model').waitFor();
+      if (width === 1440) {
+        await look('draw-first');
+        await page.locator('.need summary').first().click();
+        await page.locator('#model-address').fill('fixtures/flux2_klein/');
+        await page.locator('#model-address').press('Enter');
+        await page.locator('#draw-ready').waitFor();
+        await page.locator('#draw-prompt').fill('a fox');
+        for (const edge of ['width', 'height']) await page.locator(`#draw-${edge}`).fill('16');
+        await page.locator('#draw-steps').fill('1');
+        await page.locator('#draw-prompt').press('Enter');
+      }
+      await page.locator('#draw-done').waitFor({ timeout: 30_000 });
+      await look('draw');
       await page.getByRole('link', { name: 'Try', exact: true }).click();
       await page.locator('.tokens li').first().waitFor();
       await look('try');

@@ -188,6 +188,39 @@ test('keys do the same: a cross, points, two corners of a box', async () => {
   await page.locator('input[name=cut-label]').first().check();
 });
 
+test('a model that knows words has a field for them, finds every such thing, and takes boxes', async () => {
+  await loadModel('fixtures/sam3/');
+  await told('Write what to find');
+  assert.equal(await page.locator('input[name=cut-label]').count(), 0);
+  await page.locator('#cut-picture').focus();
+  await page.keyboard.press('Enter');
+  await page.locator('#notice p').filter({ hasText: 'finds things by words' }).first().waitFor();
+  await page.locator('#cut-words').fill('red cat');
+  await page.locator('#cut-words').press('Enter');
+  await settled();
+  await page
+    .locator('#cut-told')
+    .filter({ hasText: /Found \d+ thing|no such thing/ })
+    .waitFor();
+  await page.locator('#cut-clear').click();
+  await told('Write what to find');
+  assert.equal(await page.locator('#cut-words').inputValue(), '');
+  const { x, y, width: across, height: down } = await page.locator('#cut-picture').boundingBox();
+  await page.mouse.move(x + across * 0.2, y + down * 0.15);
+  await page.mouse.down();
+  await page.mouse.move(x + across * 0.85, y + down * 0.8);
+  await page.mouse.up();
+  await settled();
+  await page
+    .locator('#cut-told')
+    .filter({ hasText: /Found \d+ thing|no such thing/ })
+    .waitFor();
+  // Back to a model of places: what was asked in words is no prompt of it.
+  await loadModel('fixtures/sam/');
+  await told('Click on a thing');
+  assert.equal(await page.locator('#cut-words').count(), 0);
+});
+
 test('another photo that is dropped is looked at in place of the first; all came from the page’s own server', async () => {
   const data = await page.evaluateHandle(async () => {
     const canvas = new OffscreenCanvas(30, 60);

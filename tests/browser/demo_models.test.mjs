@@ -95,6 +95,12 @@ test('a load that is cancelled gives the model back that was there', { timeout: 
   slow.bytesPerSecond = 600_000;
   await choose(`${demo.server.url}/slow.gguf`);
   await page.waitForFunction(() => /left/.test(document.getElementById('loading-text')?.textContent));
+  // A question that is asked meanwhile is not lost, and the page says why it is not answered.
+  await page.locator('#prompt').fill('Are you there yet?');
+  await page.locator('#prompt').press('Enter');
+  await page.locator('#notice p').filter({ hasText: 'The model is still loading.' }).first().waitFor();
+  assert.equal(await page.locator('#prompt').inputValue(), 'Are you there yet?');
+  await page.locator('#prompt').fill('');
   await page.locator('#cancel').click();
   await loaded('rustdoc-2m-q4_k_m');
   delete slow.bytesPerSecond;

@@ -112,9 +112,9 @@ test('nothing is fetched before a button is pressed, and a model that makes no v
   await page.locator('#search-model-error').waitFor();
   assert.match(await page.locator('#search-model-error').textContent(), /Choose an encoder/);
   await loadModel(MODEL);
-  await page.locator('#search-reader').waitFor();
+  await page.locator('#search-ready').waitFor();
   assert.match(
-    await page.locator('#search-reader').textContent(),
+    await page.locator('#search-ready').textContent(),
     /^bert makes 64 numbers of each passage, on the CPU/,
   );
 });
@@ -172,7 +172,7 @@ test('arrows go through the passages, Enter opens one in its file, Escape goes b
 test('a later visit reads nothing again but what has changed', async () => {
   await page.reload();
   await loadModel(MODEL);
-  await page.locator('#search-reader').waitFor();
+  await page.locator('#search-ready').waitFor();
   assert.equal(await choose('#search-folder', join(folder, 'notes')), 0);
   assert.ok((await found(QUESTION)).length === 10);
   writeFileSync(join(folder, 'notes/deep/strings.txt'), 'A single passage.\n');

@@ -74,8 +74,8 @@ test('nothing is fetched before a button is pressed, and a model that hears noth
   await page.locator('#talk-model-error').waitFor();
   assert.match(await page.locator('#talk-model-error').textContent(), /vit makes vectors of images.* wav2vec 2\.0/);
   await loadModel('hears/');
-  await page.locator('#talk-listener').waitFor();
-  assert.match(await page.locator('#talk-listener').textContent(), /^hears listens on the CPU/);
+  await page.locator('#talk-ready').waitFor();
+  assert.match(await page.locator('#talk-ready').textContent(), /^hears listens on the CPU/);
 });
 
 test('a file becomes text, and one that is no sound an error that the next choice ends', async () => {

@@ -40,8 +40,8 @@ test('files are searched by vectors that the GPU computes', { timeout: PATIENCE 
   await page.locator('.need summary').first().click();
   await page.locator('#model-address').fill('fixtures/bert/bert.gguf');
   await page.locator('#model-address').press('Enter');
-  await page.locator('#search-reader').waitFor();
-  assert.match(await page.locator('#search-reader').textContent(), /on the GPU \(.*swiftshader/i);
+  await page.locator('#search-ready').waitFor();
+  assert.match(await page.locator('#search-ready').textContent(), /on the GPU \(.*swiftshader/i);
   const text = 'What a vector is, and what the borrow checker says of it.';
   await page.locator('#search-file').setInputFiles([{ name: 'a.md', mimeType: 'text/markdown', buffer: Buffer.from(text) }]);
   await page.locator('#search-query').fill('vector');

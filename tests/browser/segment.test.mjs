@@ -1,5 +1,5 @@
-// Masks of things in a page: SAM's are the recorded ones of its makers, SAM 2's those of the command line; what is no
-// prompt is an error by name.
+// Masks of things in a page: SAM's are the recorded ones of its makers, SAM 2's those of the command line, and the things
+// that SAM 3 finds by words those of transformers; what is no prompt is an error by name.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -104,6 +104,51 @@ for (const { model, device, truth } of [
       }
     }
     t.diagnostic(`milliseconds from a prompt to its masks: ${milliseconds.map((ms) => ms.toFixed(1)).join(', ')}; the first of each length compiles`);
+  });
+}
+
+for (const device of ['cpu', 'webgpu']) {
+  test(`sam3 on ${device} finds what words and boxes mean, as transformers has it`, async () => {
+    const found = tensors('tests/fixtures/sam3/found.safetensors');
+    const questions = [
+      { name: 'words', prompt: { text: 'red  Cat' }, threshold: 0.3 },
+      { name: 'both', prompt: { text: 'A dog\'s tree', boxes: [{ box: [10, 5, 45, 30] }, { box: [2, 20, 12, 36], label: 0 }] }, threshold: 0.4 },
+      { name: 'boxes', prompt: { boxes: [{ box: [10, 5, 45, 30] }] } },
+    ];
+    const { things, family, knowsWords, faults } = await inPage(async ({ device, questions }) => {
+      const segmenter = await globalThis.t.Segmenter.load({ model: '/fixtures/sam3/', device });
+      const { fault, image } = globalThis.t;
+      const seen = await segmenter.look(image);
+      const things = [];
+      for (const { prompt, threshold } of questions) {
+        const found = await seen.find(prompt, threshold && { threshold });
+        things.push(found.map(({ score, box, covered }) => ({ score, box, covered: [...covered] })));
+      }
+      const faults = [
+        await fault(() => seen.find({})),
+        await fault(() => seen.find({ text: 'cat '.repeat(30) })),
+        await fault(() => seen.find({ text: 'cat', boxes: [{ box: [1, 1, 9, 38] }] })),
+        await fault(() => seen.masks({ points: [{ x: 1, y: 1 }] })),
+      ];
+      const none = await seen.find({ text: 'red  Cat' }, { threshold: 0.99 });
+      const { knowsWords } = segmenter;
+      const { family } = segmenter.info().model;
+      segmenter.dispose();
+      return { things: [...things, none], family, knowsWords, faults };
+    }, { device, questions });
+    assert.deepEqual([family, knowsWords], ['sam3', true]);
+    for (const [i, { name }] of questions.entries()) {
+      const [scores, boxes, masks] = ['scores', 'boxes', 'masks'].map((part) => found(`${name}.${part}`));
+      assert.equal(things[i].length, scores.length / 4, name);
+      for (const [j, thing] of things[i].entries()) {
+        assert.ok(Math.abs(thing.score - scores.readFloatLE(4 * j)) <= 1e-4, name);
+        for (const [k, side] of thing.box.entries()) assert.ok(Math.abs(side - boxes.readFloatLE(16 * j + 4 * k)) <= 1e-2, name);
+        assert.deepEqual(thing.covered, [...masks.subarray(j * width * height, (j + 1) * width * height)], name);
+      }
+    }
+    assert.deepEqual(things.at(-1), []);
+    assert.deepEqual(faults.map((fault) => fault?.code), Array(4).fill('usage'));
+    for (const [i, what] of [/nothing is said/, /tokens/, /not in the image/, /it finds things by words/].entries()) assert.match(faults[i].what, what);
   });
 }
 

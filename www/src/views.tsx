@@ -18,6 +18,7 @@ const VIEWS: { readonly [fragment: string]: View } = {
   '#search': { link: 'Search', Component: lazy(async () => (await import('./search/view.js')).default) },
   '#talk': { link: 'Talk', Component: lazy(async () => (await import('./talk/view.js')).default) },
   '#cut': { link: 'Cut', Component: lazy(async () => (await import('./cut/view.js')).default) },
+  '#draw': { link: 'Draw', Component: lazy(async () => (await import('./draw/view.js')).default) },
   '#try': { link: 'Try', Component: lazy(async () => (await import('./try/view.js')).default) },
   '#benchmark': { link: 'Benchmark', Component: lazy(async () => (await import('./benchmark/view.js')).default) },
 };

@@ -31,7 +31,6 @@
 pub mod block_on;
 pub mod choice;
 pub mod cli;
-pub mod detect;
 pub mod devices;
 pub mod embed;
 pub mod features;

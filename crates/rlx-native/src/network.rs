@@ -27,20 +27,7 @@ pub enum CheckpointFiles {
 const WEIGHTS: [&str; 2] = ["model.safetensors", "diffusion_pytorch_model.safetensors"];
 
 /// What says which models are in the folders of a pipeline.
-pub const PIPELINE: &str = "model_index.json";
-
-/// The small files of a folder that say how text is read, as far as they are there.
-///
-/// # Errors
-/// As [`TokenizerFiles::put`].
-pub fn tokenizer_files(path: &Path) -> Result<TokenizerFiles> {
-    let mut files = TokenizerFiles::default();
-    for name in TOKENIZER_FILES {
-        let Some(text) = small_file(&path.join(name))? else { continue };
-        files.put(name, &path.join(name).display().to_string(), (*text).as_ref())?;
-    }
-    Ok(files)
-}
+const PIPELINE: &str = "model_index.json";
 
 /// A folder of transformers or diffusers.
 pub struct Folder {
@@ -134,7 +121,13 @@ impl Folder {
     /// # Errors
     /// As [`TokenizerFiles::put`].
     pub fn tokenizer_files(&self) -> Result<TokenizerFiles> {
-        tokenizer_files(&self.path)
+        let mut files = TokenizerFiles::default();
+        for name in TOKENIZER_FILES {
+            let path = self.path.join(name);
+            let Some(text) = small_file(&path)? else { continue };
+            files.put(name, &path.display().to_string(), (*text).as_ref())?;
+        }
+        Ok(files)
     }
 
     /// An error about one of its files, at the folder where it names no place.

@@ -4,9 +4,10 @@ use crate::block_on::block_on;
 use crate::devices::DeviceRow;
 use crate::network::{CheckpointFiles, Folder, Network};
 use rlx_core::image::{Image, SamProcessor};
-use rlx_core::models::{IMAGE_EMBED, SamPrompt, Task};
+use rlx_core::models::{self, IMAGE_EMBED, SamPrompt, Task};
 use rlx_core::runtime::device::Device;
-pub use rlx_core::runtime::segment::{Mask, Seen, Segmenter};
+use rlx_core::runtime::segment::Words;
+pub use rlx_core::runtime::segment::{Mask, Question, Seen, Segmenter, Thing};
 use rlx_core::runtime::session::Session;
 use rlx_core::runtime::session::network::check_task;
 use rlx_core::target::CompileOptions;
@@ -15,6 +16,9 @@ use std::sync::Arc;
 
 /// Where a folder says what was done to images: the first that there is.
 const PROCESSORS: [&str; 2] = ["preprocessor_config.json", "processor_config.json"];
+
+/// How a model that knows words reads them.
+const TOKENIZER: &str = "tokenizer.json";
 
 /// Opens a segmenting model on a device. `progress` is told bytes so far and of how many.
 ///
@@ -26,8 +30,21 @@ pub fn segmenter(
     device: Arc<dyn Device>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Segmenter> {
+    let checkpoint = files.checkpoint();
+    let facts = models::open(&checkpoint)?.facts();
+    let words = match files {
+        CheckpointFiles::Folder(folder) if Segmenter::takes_words(&facts) => {
+            let text = folder.text(TOKENIZER)?;
+            let file = text.as_ref().map(|text| (TOKENIZER, text.as_bytes()));
+            Some(Words::of(&checkpoint, file).map_err(|e| folder.located(e))?)
+        }
+        _ => None,
+    };
     let (session, processor, family) = open(files, row, device, progress)?;
-    Segmenter::new(session, processor, family)
+    match words {
+        Some(words) => Segmenter::with_words(session, processor, words),
+        None => Segmenter::new(session, processor, family),
+    }
 }
 
 /// The session of a segmenting model, what its maker did to images, and its family.
@@ -59,16 +76,6 @@ fn said(folder: &Folder) -> Result<Option<(&'static str, String)>> {
     Ok(None)
 }
 
-/// What the folder says of images; what its family's models use where it says nothing.
-pub(crate) fn processor(folder: &Folder, family: &str, edge: u32) -> Result<SamProcessor> {
-    match said(folder)? {
-        Some((name, text)) => {
-            SamProcessor::read(text.as_bytes(), name, family, edge).map_err(|e| folder.located(e))
-        }
-        None => Ok(SamProcessor::of_family(family, edge)),
-    }
-}
-
 /// Lets the model see a picture.
 ///
 /// # Errors
@@ -90,4 +97,13 @@ pub fn masks(
 ) -> Result<Vec<Mask>> {
     let mut masking = segmenter.masks(seen, prompt, all)?;
     block_on(|cx| masking.poll(segmenter, cx))
+}
+
+/// The things that a question asks for, the surest first.
+///
+/// # Errors
+/// As [`Segmenter::find`] and a run.
+pub fn find(segmenter: &mut Segmenter, seen: &Seen, question: &Question) -> Result<Vec<Thing>> {
+    let mut finding = segmenter.find(seen, question)?;
+    block_on(|cx| finding.poll(segmenter, cx))
 }

@@ -29,6 +29,8 @@ mod gpu;
 #[cfg(feature = "graphs")]
 mod hearing;
 #[cfg(feature = "graphs")]
+mod imagine;
+#[cfg(feature = "graphs")]
 mod inspect;
 #[cfg(feature = "chat")]
 mod likely;

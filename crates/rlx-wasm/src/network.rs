@@ -11,7 +11,7 @@ use rlx_core::models::{
     wordpiece,
 };
 use rlx_core::runtime::embed::Embedder;
-use rlx_core::runtime::segment::Segmenter;
+use rlx_core::runtime::segment::{Segmenter, Words};
 use rlx_core::runtime::session::network::{check_task, entries, graph, open};
 use rlx_core::runtime::session::{Entry, Opening, Session};
 use rlx_core::runtime::transcribe::{PIECE_SECONDS, Pieces, Transcriber};
@@ -42,8 +42,8 @@ pub(crate) struct Coming {
     pub images: Option<Images>,
     encoder: Option<Encoder>,
     hearing: Option<Hearing>,
-    /// How images are prepared for a model that finds things in them, and its family.
-    segmenter: Option<(SamProcessor, &'static str)>,
+    /// How images are prepared for a model that finds things in them, its family, and how it reads words if it does.
+    segmenter: Option<(SamProcessor, &'static str, Option<Words>)>,
 }
 
 struct Encoder {
@@ -93,12 +93,18 @@ pub(crate) enum Purpose {
     Transcribe(f64),
     /// Masks of things in images.
     Segment,
+    /// Pictures of prompts.
+    Imagine,
 }
 
 /// What the options open a network for.
 pub(crate) fn purpose(options_json: &str) -> Result<Purpose> {
     let options = parse(options_json)?;
-    for (key, purpose) in [("features", Purpose::Features), ("segment", Purpose::Segment)] {
+    for (key, purpose) in [
+        ("features", Purpose::Features),
+        ("segment", Purpose::Segment),
+        ("imagine", Purpose::Imagine),
+    ] {
         if options.get(key).and_then(Json::as_bool) == Some(true) {
             return Ok(purpose);
         }
@@ -169,8 +175,8 @@ impl Files {
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let device = executor.device.clone();
         let (mut model, mut encoder, mut images) = (None, None, None);
-        let (mut hearing, mut segmenter) = (None, None);
-        let mut opening = if let Some(entry) = graph {
+        let (mut hearing, mut segmenter, mut words) = (None, None, None);
+        let opening = if let Some(entry) = graph {
             let files = if shards == 0 { None } else { Some(readers.files()?) };
             let checkpoint = files.as_ref().map(|f| f.checkpoint(&Json::Null));
             open(device, vec![entry], checkpoint.as_ref(), &options).map_err(|e| {
@@ -216,16 +222,31 @@ impl Files {
             }
             if let Purpose::Segment = purpose {
                 check_task(&facts, Task::Segment)?;
+                if Segmenter::takes_words(&facts) {
+                    words = Some(Words::of(&checkpoint, texts.file("tokenizer.json"))?);
+                }
             }
             model = Some(about(&facts));
             let opening = open(device, all, Some(&checkpoint), &options)?;
             if let Purpose::Segment = purpose {
                 let inputs = opening.inputs(IMAGE_EMBED).unwrap_or_default();
-                let processor = Segmenter::processor(inputs, facts.family, texts.preprocessor())?;
-                segmenter = Some((processor, facts.family));
+                let said = texts.preprocessor().or_else(|| texts.file("processor_config.json"));
+                let processor = Segmenter::processor(inputs, facts.family, said)?;
+                segmenter = Some((processor, facts.family, words));
             }
             opening
         };
+        let coming = Coming::new(opening, executor, shards)?;
+        Ok(Coming { model, images, encoder, hearing, segmenter, ..coming })
+    }
+}
+
+impl Coming {
+    /// A session of which nothing is known yet but that it has so many files.
+    ///
+    /// # Errors
+    /// `OutOfMemory` for more weights than wasm can address, where it has them.
+    pub fn new(mut opening: Opening, executor: &Executor, shards: usize) -> Result<Self> {
         let weight_bytes = opening.loader().plan().bytes();
         if executor.webgpu.is_none() && weight_bytes > WASM_BYTES {
             let what = format!(
@@ -234,11 +255,18 @@ impl Files {
             return Err(Error::new(Code::OutOfMemory, what).hint("use WebGPU, or a smaller model"));
         }
         let placing = Placing::new(opening.loader().plan(), shards);
-        Ok(Coming { opening, placing, model, weight_bytes, images, encoder, hearing, segmenter })
+        Ok(Coming {
+            opening,
+            placing,
+            weight_bytes,
+            model: None,
+            images: None,
+            encoder: None,
+            hearing: None,
+            segmenter: None,
+        })
     }
-}
 
-impl Coming {
     /// The open network. Call it when every byte is there.
     pub fn finish(self) -> Result<Network> {
         let session = self.opening.finish();
@@ -246,8 +274,11 @@ impl Coming {
             let transcriber = Transcriber::new(session, processor, vocabulary, pieces)?;
             return Ok(Network::Transcriber(Box::new(transcriber), processor.rate));
         }
-        if let Some((processor, family)) = self.segmenter {
-            let segmenter = Segmenter::new(session, processor, family)?;
+        if let Some((processor, family, words)) = self.segmenter {
+            let segmenter = match words {
+                Some(words) => Segmenter::with_words(session, processor, words)?,
+                None => Segmenter::new(session, processor, family)?,
+            };
             return Ok(Network::Segmenter(Box::new(segmenter)));
         }
         Ok(match self.encoder {

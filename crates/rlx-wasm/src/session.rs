@@ -1,5 +1,6 @@
 //! A network on a device, from its first header byte to `dispose`: runs of its entries, vectors of texts if it is an
-//! encoder, and masks of things in images if it finds them.
+//! encoder, and masks of things in images if it finds them. A pipeline is several networks, loaded one after the other,
+//! which make pictures of prompts.
 
 use crate::fault::throw;
 use crate::gpu::GpuHost;
@@ -44,7 +45,7 @@ impl RlxSession {
 
     /// Takes a graph's text or a small file of a model's folder, by name.
     pub fn text(&self, name: &str, at: &str, bytes: &[u8]) -> Thrown<()> {
-        thrown(self.state.borrow_mut().files.text(name, at, bytes))
+        thrown(self.state.borrow_mut().text(name, at, bytes))
     }
 
     /// Takes the next bytes of a weight file; true when its header is complete.
@@ -302,6 +303,31 @@ impl RlxSession {
         self.answer(State::poll_masks)
     }
 
+    /// For a segmenter: whether it is told by words what to find.
+    #[wasm_bindgen(js_name = knowsWords)]
+    pub fn knows_words(&self) -> Option<bool> {
+        self.state.borrow().knows_words()
+    }
+
+    /// Starts to find every thing that words and boxes mean in an image that was seen, by its number. `boxes` has five
+    /// numbers a box: left, top, right, bottom, and 0 for one around another thing. Things of a score up to `threshold`
+    /// are left out.
+    #[wasm_bindgen(js_name = findThings)]
+    pub fn find_things(
+        &self,
+        seen: u32,
+        words: Option<String>,
+        boxes: &[f64],
+        threshold: f32,
+    ) -> Thrown<()> {
+        thrown(self.state.borrow_mut().find_things(seen, words, boxes, threshold))
+    }
+
+    /// The things, the surest first, as JSON: `[{"score", "box"}]`. Their pixels are the masks of these numbers.
+    pub fn things(&self) -> Promise {
+        self.answer(State::poll_things)
+    }
+
     /// The pixels of a mask, row by row: 1 where it covers the image, else 0.
     pub fn mask(&self, i: usize) -> Thrown<Vec<u8>> {
         thrown(self.state.borrow().mask(i))
@@ -311,6 +337,40 @@ impl RlxSession {
     #[wasm_bindgen(js_name = freeSeen)]
     pub fn free_seen(&self, seen: u32) {
         self.state.borrow_mut().seen.remove(&seen);
+    }
+
+    /// Of a pipeline, after its small files: reads what they say. `name` is the folder's in errors. Answers with
+    /// `{"scale", "longest", "steps", "distilled"}` as JSON.
+    #[wasm_bindgen(js_name = openPipeline)]
+    pub fn open_pipeline(&self, name: &str) -> Thrown<String> {
+        thrown(self.state.borrow_mut().open_pipeline(name))
+    }
+
+    /// Begins to load the model of one of the pipeline's folders: `pushHeader` and what follows are of it.
+    #[wasm_bindgen(js_name = loadPart)]
+    pub fn load_part(&self, folder: &str) -> Thrown<()> {
+        thrown(self.state.borrow_mut().load_part(folder))
+    }
+
+    /// Begins a picture. The options are JSON: `width`, `height`, `steps`, `seed`, `guidance`, `preview`.
+    pub fn imagine(&self, prompt: &str, options_json: &str) -> Thrown<()> {
+        thrown(self.state.borrow_mut().imagine(prompt, options_json))
+    }
+
+    /// The folders of the models that the picture needs next and that are not loaded.
+    #[wasm_bindgen(js_name = neededParts)]
+    pub fn needed_parts(&self) -> Thrown<Vec<String>> {
+        thrown(self.state.borrow_mut().needed_parts())
+    }
+
+    /// What became of the picture, as JSON (`WasmImagined`), when something did. One call at a time.
+    pub fn imagined(&self) -> Promise {
+        self.answer(State::poll_imagined)
+    }
+
+    /// The picture, or the preview, that came last: four bytes a pixel, row by row. Call it once.
+    pub fn picture(&self) -> Vec<u8> {
+        self.state.borrow_mut().picture()
     }
 
     /// Cancels the work in progress: it ends with `cancelled`, once the device has finished what was submitted.
@@ -330,6 +390,9 @@ impl RlxSession {
         s.sounds = Table::new();
         s.coming = None;
         s.network = None;
+        if let Some(imaginer) = &mut s.imaginer {
+            imaginer.free();
+        }
         s.inspector = None;
         s.trace = None;
         s.files = Files::default();

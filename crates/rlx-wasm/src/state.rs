@@ -3,6 +3,7 @@
 use crate::answer::{Object, Put, text};
 use crate::executor::{Executor, where_it_runs};
 use crate::gpu::GpuHost;
+use crate::imagine::Imaginer;
 use crate::inspect::Inspector;
 use crate::network::{Coming, Files, Network, Purpose, purpose};
 use crate::request::Options;
@@ -11,7 +12,7 @@ use core::task::{Context, Poll};
 use rlx_core::image::{Image, ImageProcessor};
 use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::embed::Embedding;
-use rlx_core::runtime::segment::{Looking, Mask, Masking, Seen};
+use rlx_core::runtime::segment::{Finding, Looking, Mask, Masking, Seen};
 use rlx_core::runtime::session::{
     DeviceTensor, Given, Reading, Run, Session, Signature, Tensor, TensorRef,
 };
@@ -58,6 +59,7 @@ pub(crate) enum Work {
     Embed(Embedding),
     Look(Looking),
     Masks(Masking),
+    Find(Finding),
 }
 
 pub(crate) struct State {
@@ -67,6 +69,8 @@ pub(crate) struct State {
     pub files: Files,
     pub coming: Option<Coming>,
     pub network: Option<Network>,
+    /// A pipeline, in place of a network.
+    pub imaginer: Option<Imaginer>,
     pub inspector: Option<Inspector>,
     pub trace: Option<Trace>,
     /// How images are prepared, where vectors of them are computed.
@@ -101,8 +105,14 @@ impl State {
     /// A state without a network, on the device of the options.
     pub fn new(options_json: &str, gpu: Option<GpuHost>) -> Result<State> {
         let options = Options::parse(options_json)?;
+        let purpose = purpose(options_json)?;
+        let imaginer = match purpose {
+            Purpose::Imagine => Some(Imaginer::new(options_json)?),
+            _ => None,
+        };
         Ok(State {
-            purpose: purpose(options_json)?,
+            purpose,
+            imaginer,
             executor: Executor::new(&options, gpu)?,
             options,
             files: Files::default(),
@@ -125,6 +135,14 @@ impl State {
         })
     }
 
+    /// Takes a graph's text, or one of a folder's small files, by name. Errors name it `at`.
+    pub fn text(&mut self, name: &str, at: &str, bytes: &[u8]) -> Result<()> {
+        match &mut self.imaginer {
+            Some(imaginer) => imaginer.files.put(name, at, bytes),
+            None => self.files.text(name, at, bytes),
+        }
+    }
+
     pub fn coming(&mut self) -> Result<&mut Coming> {
         self.coming.as_mut().ok_or_else(not_open)
     }
@@ -133,9 +151,16 @@ impl State {
         let files = core::mem::take(&mut self.files);
         let activations = self.options.activations.map_or(Activations::F32, |a| a.prompts);
         let context = self.options.context;
-        let mut coming = files.open(&self.executor, activations, context, self.purpose)?;
-        self.weight_bytes = coming.weight_bytes;
-        self.model = coming.model.take();
+        let mut coming = match &mut self.imaginer {
+            Some(imaginer) => imaginer.open(files.readers, &self.executor, activations)?,
+            None => files.open(&self.executor, activations, context, self.purpose)?,
+        };
+        self.weight_bytes = match &self.imaginer {
+            Some(imaginer) => imaginer.weight_bytes(),
+            None => coming.weight_bytes,
+        };
+        // Of a pipeline it is the one that makes the picture.
+        self.model = coming.model.take().or(self.model.take());
         self.coming = Some(coming);
         Ok(())
     }
@@ -177,6 +202,9 @@ impl State {
 
     pub fn finish(&mut self) -> Result<()> {
         let mut coming = self.coming.take().ok_or_else(not_open)?;
+        if let Some(imaginer) = &mut self.imaginer {
+            return imaginer.finish(coming);
+        }
         let images = coming.images.take();
         let network = coming.finish()?;
         self.images = images.map(|images| images.processor(network.session())).transpose()?;
@@ -313,14 +341,19 @@ impl State {
     }
 
     pub fn info(&self) -> Result<String> {
-        let session = self.network.as_ref().ok_or_else(not_open)?.session();
-        let about = session.info();
-        let arena = session.programs().map(|(_, p)| p.arena_bytes).max().unwrap_or(0);
-        Ok(where_it_runs(&about, &self.options, self.executor.device.target())
+        let sessions: Vec<&Session> = match (&self.network, &self.imaginer) {
+            (Some(network), _) => vec![network.session()],
+            (None, Some(imaginer)) => imaginer.models.sessions().collect(),
+            (None, None) => return Err(not_open()),
+        };
+        let programs = || sessions.iter().flat_map(|session| session.programs());
+        let arena = programs().map(|(_, p)| p.arena_bytes).max().unwrap_or(0);
+        let device = &self.executor.device;
+        Ok(where_it_runs(&device.info(), &self.options, device.target())
             .with("model", &self.model)
             .with("weightBytes", &self.weight_bytes)
             .with("arenaBytes", &arena)
-            .with("programs", &session.programs().count())
+            .with("programs", &programs().count())
             .text())
     }
 }

@@ -4,6 +4,8 @@ import { useEffect, useRef } from 'preact/hooks';
 import { ask, busy, canAsk, finished, stop } from '../state/answer.js';
 import { attached } from '../state/attachments.js';
 import { current } from '../state/conversations.js';
+import { loading, recovering } from '../state/engine.js';
+import { say } from '../state/news.js';
 import { draft } from '../state/resume.js';
 import { Icon } from '../ui/icons.js';
 import { AttachButton, Attached } from './attach.js';
@@ -18,7 +20,11 @@ export function Composer() {
   }, [idle, current.value.id, finished.value]);
   const submit = () => {
     const question = draft.value.trim();
-    if (question === '' || !idle) return;
+    if (question === '') return;
+    if (!idle) {
+      if (!busy.value) say(whyNot());
+      return;
+    }
     draft.value = '';
     const files = attached.value;
     attached.value = [];
@@ -66,3 +72,9 @@ export function Composer() {
     </form>
   );
 }
+
+/** Why a question is not asked now; it stays where it is. */
+const whyNot = (): string =>
+  loading.value || recovering.value
+    ? 'The model is still loading. Your question stays here: press Enter again once it is there.'
+    : 'There is no model yet. Choose one above: your question stays here.';

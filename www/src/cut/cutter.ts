@@ -1,19 +1,18 @@
 /** A model that finds things in photos, in a thread of its own. */
 
-import type { DeviceChoice, MaskPrompt } from 'rlx-wasm';
+import type { DeviceChoice, FindPrompt, MaskPrompt } from 'rlx-wasm';
 import type { Source } from '../state/engine.js';
 import { ModelThread } from '../state/thread.js';
 import type { Listening } from '../state/thread.js';
-import type { Where } from '../state/thread_types.js';
-import type { CutAsk, Found, Looked } from './protocol.js';
+import type { CutAsk, CutterInfo, Found, Looked } from './protocol.js';
 
 export class Cutter extends ModelThread<CutAsk> {
   constructor() {
     super(new Worker(new URL('./cutter_worker.ts', import.meta.url), { type: 'module' }));
   }
 
-  load(source: Source, device: DeviceChoice, listening: Listening): Promise<Where> {
-    return this.loaded<Where>(source, device, listening);
+  load(source: Source, device: DeviceChoice, listening: Listening): Promise<CutterInfo> {
+    return this.loaded<CutterInfo>(source, device, listening);
   }
 
   /** Looks at a photo in place of the one before. The bitmap is given away. */
@@ -24,5 +23,10 @@ export class Cutter extends ModelThread<CutAsk> {
   /** Finds what a prompt shows in the photo that was looked at last. */
   find(prompt: MaskPrompt): Promise<Found> {
     return this.ask<Found>({ prompt });
+  }
+
+  /** Finds every thing that words mean, or that is as those in boxes. */
+  findAll(question: FindPrompt): Promise<Found> {
+    return this.ask<Found>({ question });
   }
 }

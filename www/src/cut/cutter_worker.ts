@@ -1,11 +1,11 @@
 /** The thread of the model that finds things. */
 
 import { Segmenter } from 'rlx-wasm';
-import type { MaskPrompt, SeenImage } from 'rlx-wasm';
+import type { FindPrompt, Mask, MaskPrompt, SeenImage } from 'rlx-wasm';
 import { modelOf, serve, whereOf } from '../state/thread_serve.js';
 import type { Telling } from '../state/thread_serve.js';
-import type { LoadAsk, Where } from '../state/thread_types.js';
-import type { CutAsk, Found, Looked } from './protocol.js';
+import type { LoadAsk } from '../state/thread_types.js';
+import type { CutAsk, CutterInfo, Found, Looked } from './protocol.js';
 
 let segmenter: Segmenter | undefined;
 let seen: SeenImage | undefined;
@@ -13,14 +13,15 @@ let seen: SeenImage | undefined;
 serve<CutAsk>(
   (ask, telling) => {
     if ('load' in ask) return load(ask, telling);
-    return 'look' in ask ? look(ask.look) : find(ask.prompt);
+    if ('look' in ask) return look(ask.look);
+    return 'prompt' in ask ? find(ask.prompt) : findAll(ask.question);
   },
   (result) => ('mask' in result ? [(result as Found).mask] : []),
 );
 
-async function load(ask: LoadAsk, telling: Telling): Promise<Where> {
+async function load(ask: LoadAsk, telling: Telling): Promise<CutterInfo> {
   segmenter = await Segmenter.load({ model: modelOf(ask), device: ask.load.device, ...telling });
-  return whereOf(segmenter.info());
+  return { ...whereOf(segmenter.info()), knowsWords: segmenter.knowsWords };
 }
 
 async function look(photo: ImageBitmap): Promise<Looked> {
@@ -37,9 +38,27 @@ async function look(photo: ImageBitmap): Promise<Looked> {
 
 async function find(prompt: MaskPrompt): Promise<Found> {
   const begun = performance.now();
-  const [mask] = await seen!.masks(prompt);
+  return foundOf(await seen!.masks(prompt), begun);
+}
+
+async function findAll(question: FindPrompt): Promise<Found> {
+  const begun = performance.now();
+  return foundOf(await seen!.find(question), begun);
+}
+
+/** All of these things, the surest first, as one. */
+async function foundOf(masks: readonly Mask[], begun: number): Promise<Found> {
   const milliseconds = performance.now() - begun;
-  const { score, covered } = mask!;
-  const part = covered.reduce((sum, of) => sum + of, 0) / covered.length;
-  return { mask: await mask!.toImageBitmap(), score, part, milliseconds };
+  const { width, height } = seen!;
+  const canvas = new OffscreenCanvas(width, height);
+  const context = canvas.getContext('2d')!;
+  const all = new Uint8Array(width * height);
+  for (const mask of masks) {
+    mask.covered.forEach((of, i) => (all[i]! |= of));
+    const bitmap = await mask.toImageBitmap();
+    context.drawImage(bitmap, 0, 0);
+    bitmap.close();
+  }
+  const part = all.reduce((sum, of) => sum + of, 0) / all.length;
+  return { mask: canvas.transferToImageBitmap(), score: masks[0]?.score ?? 0, count: masks.length, part, milliseconds };
 }

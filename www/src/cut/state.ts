@@ -5,7 +5,8 @@ import { RlxError } from 'rlx-wasm';
 import type { MaskPoint } from 'rlx-wasm';
 import { failureOf } from '../state/engine.js';
 import type { Failure } from '../state/engine.js';
-import { lose, model } from './model.js';
+import { say } from '../state/news.js';
+import { model, slot } from './model.js';
 import type { Model } from './model.js';
 import type { Found } from './protocol.js';
 
@@ -20,9 +21,11 @@ export type Box = [left: number, top: number, right: number, bottom: number];
 export interface Shown {
   points: readonly Required<MaskPoint>[];
   box: Box | undefined;
+  /** Words for what is to be found, of a model that knows words. */
+  words: string;
 }
 
-const NOTHING: Shown = { points: [], box: undefined };
+const NOTHING: Shown = { points: [], box: undefined, words: '' };
 /** Larger photos are made smaller: a mask has as many pixels as its photo. */
 const MOST_PIXELS = 16e6;
 
@@ -76,7 +79,16 @@ async function bounded(bitmap: ImageBitmap): Promise<ImageBitmap> {
 
 /** Shows one more place, of the thing or beside it. */
 export function showPoint(x: number, y: number, label: 0 | 1): void {
+  if (model.value?.knowsWords) {
+    say('This model finds things by words: write what to find, or drag a box around one such thing.');
+    return;
+  }
   change({ ...shown.value, points: [...shown.value.points, { x, y, label }] });
+}
+
+/** Says what is to be found. */
+export function showWords(words: string): void {
+  change({ ...shown.value, words: words.trim() });
 }
 
 /** Shows a box around the thing, in place of the one before. */
@@ -110,6 +122,11 @@ let task: { model: Model; photo: Photo } | undefined;
 effect(() => {
   const now = model.value && photo.value && { model: model.value, photo: photo.value };
   if (now?.model === task?.model && now?.photo === task?.photo) return;
+  if (now && task && now.model.knowsWords !== task.model.knowsWords) {
+    // What was shown to the other is no prompt for this one.
+    shown.value = NOTHING;
+    before.value = [];
+  }
   task = now;
   looked.value = undefined;
   looking.value = now !== undefined;
@@ -142,8 +159,7 @@ async function find(mine: NonNullable<typeof task>): Promise<void> {
   try {
     for (let asked: Shown | undefined; asks() && shown.peek() !== asked;) {
       asked = shown.peek();
-      const { points, box } = asked;
-      const answer = await mine.model.cutter.find({ points, ...(box && { box }) });
+      const answer = await ask(mine.model, asked);
       if (asks()) {
         drop();
         found.value = answer;
@@ -157,6 +173,11 @@ async function find(mine: NonNullable<typeof task>): Promise<void> {
   if (task && task !== mine && looked.peek() !== undefined && shown.peek() !== NOTHING) void find(task);
 }
 
+const ask = ({ cutter, knowsWords }: Model, { points, box, words }: Shown): Promise<Found> =>
+  knowsWords
+    ? cutter.findAll({ ...(words && { text: words }), ...(box && { boxes: [{ box }] }) })
+    : cutter.find({ points, ...(box && { box }) });
+
 function drop(): void {
   found.peek()?.mask.close();
   found.value = undefined;
@@ -165,5 +186,5 @@ function drop(): void {
 /** What is wrong with the photo is said of it. Otherwise the thread may have lost its device or its memory: it goes. */
 function give(lost: Model, error: unknown): void {
   if (error instanceof RlxError && ['bad_file', 'usage'].includes(error.code)) photoFailure.value = failureOf(error);
-  else lose(lost, error);
+  else slot.lose(error, lost);
 }

@@ -1,22 +1,28 @@
 /** What is said of the photo and of what was found, and what can be done with it. */
 
-import { milliseconds } from '../ui/format.js';
+import { useState } from 'preact/hooks';
+import { milliseconds, plural } from '../ui/format.js';
 import { say } from '../state/news.js';
 import { cutOut, nameOf } from './cut_out.js';
 import { model } from './model.js';
 import { label } from './picture.js';
-import { canUndo, clear, found, looked, looking, photo, shown, undo } from './state.js';
+import { canUndo, clear, found, looked, looking, photo, shown, showWords, undo } from './state.js';
+import type { Shown } from './state.js';
 
 export function Tools() {
-  const nothing = shown.value.points.length === 0 && !shown.value.box;
+  const nothing = isNothing(shown.value);
+  const words = model.value?.knowsWords ?? false;
   return (
     <div class="cut-tools">
+      {words && <Words key={String(nothing)} />}
       <div class="row">
-        <fieldset class="choice">
-          <legend class="hidden">A click shows</legend>
-          <Choice value={1} text="The thing" />
-          <Choice value={0} text="Not this" />
-        </fieldset>
+        {!words && (
+          <fieldset class="choice">
+            <legend class="hidden">A click shows</legend>
+            <Choice value={1} text="The thing" />
+            <Choice value={0} text="Not this" />
+          </fieldset>
+        )}
         <button id="cut-undo" type="button" disabled={!canUndo()} onClick={undo}>
           Undo
         </button>
@@ -31,9 +37,9 @@ export function Tools() {
         </button>
       </div>
       <p id="cut-keys" class="hint">
-        Click on the thing, or drag a box around it. “Not this”, or Shift with the click, leaves something out. By keys:
-        arrows move a cross (with Shift a little), Enter is a click, B sets two corners of a box, Backspace takes a step
-        back.
+        {words
+          ? 'Words find every thing that they mean, a box around one such thing finds those like it. By keys: arrows move a cross (with Shift a little), B sets two corners of a box, Backspace takes a step back.'
+          : 'Click on the thing, or drag a box around it. “Not this”, or Shift with the click, leaves something out. By keys: arrows move a cross (with Shift a little), Enter is a click, B sets two corners of a box, Backspace takes a step back.'}
       </p>
     </div>
   );
@@ -43,7 +49,7 @@ export function Tools() {
 export function Told() {
   return (
     <p id="cut-told" role="status">
-      {told(shown.value.points.length === 0 && !shown.value.box)}
+      {told(isNothing(shown.value))}
     </p>
   );
 }
@@ -57,15 +63,52 @@ function Choice({ value, text }: { value: 0 | 1; text: string }) {
   );
 }
 
+const isNothing = ({ points, box, words }: Shown): boolean => points.length === 0 && !box && words === '';
+
+/** What is to be found, in words. */
+function Words() {
+  const [text, setText] = useState(shown.peek().words);
+  return (
+    <form
+      class="row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim() !== '') showWords(text);
+      }}
+    >
+      <label class="field grow">
+        <span>What to find, in English</span>
+        <input
+          id="cut-words"
+          type="text"
+          autocomplete="off"
+          placeholder="red car"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      <button id="cut-find" type="submit" disabled={text.trim() === ''}>
+        Find
+      </button>
+    </form>
+  );
+}
+
 function told(nothing: boolean): string {
   if (!model.value) return 'Load a model, and it finds what you click on.';
   if (looking.value) return 'The model looks at the photo, once.';
   if (looked.value === undefined) return '';
-  if (nothing) return `The model looked at the photo for ${milliseconds(looked.value)}. Click on a thing in it.`;
+  const words = model.value.knowsWords;
+  if (nothing) {
+    const next = words ? 'Write what to find in it.' : 'Click on a thing in it.';
+    return `The model looked at the photo for ${milliseconds(looked.value)}. ${next}`;
+  }
   if (!found.value) return 'Finding';
-  const { part, score, milliseconds: took } = found.value;
+  const { part, score, count, milliseconds: took } = found.value;
+  if (count === 0) return 'The model found no such thing. Try other words, or drag a box around one.';
   if (part === 0) return 'Nothing was found there. Click elsewhere, or drag a box.';
   const percent = part < 0.01 ? 'less than 1' : Math.round(part * 100);
+  if (words) return `Found ${plural(count, 'thing')}, ${percent} % of the photo, in ${milliseconds(took)}.`;
   return `Found ${percent} % of the photo in ${milliseconds(took)}. The model is ${Math.round(Math.min(1, Math.max(0, score)) * 100)} % sure of its edge.`;
 }
 

@@ -12,8 +12,11 @@ const MODEL_FILES = '.gguf,.safetensors,.json,.model,.jinja,.txt';
 interface Properties {
   onChoose: (source: Source) => void;
   /** What the model is for. Only a model for the chat is checked for its size, and only that may be dropped on the page. */
-  use?: 'chat' | 'inspect' | 'search' | 'talk' | 'cut';
+  use?: 'chat' | 'inspect' | 'search' | 'talk' | 'cut' | 'draw';
 }
+
+/** Whether such models are folders, and no GGUF files. */
+const ofFolders = (use: Properties['use']): boolean => use === 'talk' || use === 'draw';
 
 export function OwnModel({ onChoose, use = 'chat' }: Properties) {
   const [text, setText] = useState('');
@@ -41,7 +44,7 @@ export function OwnModel({ onChoose, use = 'chat' }: Properties) {
             autocomplete="off"
             spellcheck={false}
             value={text}
-            placeholder={use === 'talk' ? 'hf:owner/repository' : 'hf:owner/repository:Q4_K_M'}
+            placeholder={ofFolders(use) ? 'hf:owner/repository' : 'hf:owner/repository:Q4_K_M'}
             onInput={(event) => {
               setText(event.currentTarget.value);
               setFault(undefined);
@@ -66,7 +69,8 @@ export function OwnModel({ onChoose, use = 'chat' }: Properties) {
       </div>
       <p class="hint">
         {use === 'chat' && 'Or drop files or a folder on the page. '}
-        Nothing of them leaves it. {use === 'talk' ? 'A' : 'GGUF, or a'} folder as transformers writes it.
+        Nothing of them leaves it. {ofFolders(use) ? 'A' : 'GGUF, or a'} folder as{' '}
+        {use === 'draw' ? 'diffusers' : 'transformers'} writes it.
       </p>
       {fault && (
         <p class="fault" role="alert">

@@ -1,7 +1,7 @@
 /** The question, and the passages that answer it best. */
 
 import { effect, signal } from '@preact/signals';
-import { lose, reader } from './model.js';
+import { reader, slot } from './model.js';
 import { index } from './state.js';
 import type { Indexed } from './state.js';
 import { nearest } from './score.js';
@@ -57,7 +57,7 @@ async function search(wanted: string): Promise<void> {
     known = { query: wanted, by, vector: vectors };
     if (query.value.trim() === wanted) show(wanted, vectors);
   } catch (error) {
-    if (own === asked && reader.value === by) lose(error);
+    if (own === asked && reader.value === by) slot.lose(error);
   }
 }
 

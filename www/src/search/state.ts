@@ -6,7 +6,7 @@ import { failureOf } from '../state/engine.js';
 import type { Failure } from '../state/engine.js';
 import { isPassedOver, MOST_BYTES, MOST_FILES, MOST_PASSAGES, textOf } from './files.js';
 import type { Given, TextFile } from './files.js';
-import { lose, reader } from './model.js';
+import { reader, slot } from './model.js';
 import type { Reader } from './model.js';
 import { passagesOf, weigh } from './passages.js';
 import type { Passage } from './passages.js';
@@ -127,7 +127,7 @@ async function make(by: Reader, files: readonly TextFile[]): Promise<void> {
   } catch (error) {
     if (own.signal.aborted) return;
     // Where the texts are at fault the model stays; where it cannot go on it is given up.
-    if (error instanceof RlxError) lose(error);
+    if (error instanceof RlxError) slot.lose(error);
     else indexFailure.value = failureOf(error);
   }
   if (abort === own) indexing.value = undefined;

@@ -10,9 +10,12 @@ interface Waiting {
   reject: (error: RlxError) => void;
   onProgress?: ((progress: LoadProgress) => void) | undefined;
   onNotice?: ((text: string) => void) | undefined;
+  /** What is told of an ask before its answer, where something is. */
+  onTold?: ((told: never) => void) | undefined;
 }
 
 export type Listening = Pick<Waiting, 'onProgress' | 'onNotice'>;
+type Hearing = Listening & Pick<Waiting, 'onTold'>;
 
 /** `Ask` is what it can be asked beside loading a model. */
 export class ModelThread<Ask extends object> {
@@ -39,7 +42,7 @@ export class ModelThread<Ask extends object> {
     return this.ask<T>({ load: { model, paths, device } }, [], listening);
   }
 
-  protected ask<T>(ask: Ask | LoadAsk, transfer: Transferable[] = [], listening: Listening = {}): Promise<T> {
+  protected ask<T>(ask: Ask | LoadAsk, transfer: Transferable[] = [], listening: Hearing = {}): Promise<T> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = ++this.#count;
     return new Promise<T>((resolve, reject) => {
@@ -53,6 +56,7 @@ export class ModelThread<Ask extends object> {
     if (!waiting) return;
     if ('progress' in data) return waiting.onProgress?.(data.progress);
     if ('notice' in data) return waiting.onNotice?.(data.notice);
+    if ('told' in data) return waiting.onTold?.(data.told as never);
     this.#waiting.delete(data.id);
     if ('result' in data) return waiting.resolve(data.result as never);
     const { code, what, at, hint } = data.fault;

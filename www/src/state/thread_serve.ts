@@ -10,9 +10,12 @@ export interface Telling {
   onNotice: (notice: { message: string }) => void;
 }
 
+/** Tells something of an ask before its answer. */
+export type Tells = (told: unknown, transfer?: Transferable[]) => void;
+
 /** Answers every ask by `work`; `moved` is what of a result is given away rather than copied. */
 export function serve<Ask extends object>(
-  work: (ask: Ask | LoadAsk, telling: Telling) => Promise<object>,
+  work: (ask: Ask | LoadAsk, telling: Telling, tells: Tells) => Promise<object>,
   moved: (result: object) => Transferable[] = () => [],
 ): void {
   const tell = (message: Tell, transfer: Transferable[] = []) => postMessage(message, { transfer });
@@ -22,7 +25,7 @@ export function serve<Ask extends object>(
       onProgress: (progress) => tell({ id, progress }),
       onNotice: ({ message }) => tell({ id, notice: message }),
     };
-    work(ask as Ask | LoadAsk, telling).then(
+    work(ask as Ask | LoadAsk, telling, (told, transfer) => tell({ id, told }, transfer)).then(
       (result) => tell({ id, result }, moved(result)),
       (error: unknown) => {
         const { code, what, at, hint } =

@@ -23,5 +23,5 @@ export interface Fault {
 
 /** What is told of the ask with this number. */
 export type Tell = { id: number } & (
-  { progress: LoadProgress } | { notice: string } | { result: unknown } | { fault: Fault }
+  { progress: LoadProgress } | { notice: string } | { told: unknown } | { result: unknown } | { fault: Fault }
 );

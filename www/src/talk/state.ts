@@ -5,7 +5,7 @@ import { RlxError } from 'rlx-wasm';
 import type { Listening } from 'rlx-wasm';
 import { failureOf } from '../state/engine.js';
 import type { Failure } from '../state/engine.js';
-import { listener, lose } from './model.js';
+import { listener, slot } from './model.js';
 
 /** A sound that is being heard. */
 export interface Sound {
@@ -112,7 +112,7 @@ async function hear(first: Sound, work: (signal: AbortSignal) => Promise<void>):
   } catch (error) {
     if (own.signal.aborted) return;
     if (error instanceof RlxError && ['device_lost', 'out_of_memory', 'internal', 'disposed'].includes(error.code))
-      lose(error);
+      slot.lose(error);
     else failure.value = error instanceof Failed ? { what: error.message, hint: error.hint } : failureOf(error);
   }
   sound.value = undefined;

@@ -56,7 +56,6 @@ impl EmbedOptions {
 #[derive(Clone, Debug, Default)]
 pub struct FolderTexts {
     config: Option<Json>,
-    tokenizer: Option<WordPieceData>,
     pooling: Option<Json>,
     modules: Option<Json>,
     sentence: Option<Json>,
@@ -64,9 +63,14 @@ pub struct FolderTexts {
     files: Vec<(&'static str, String, Vec<u8>)>,
 }
 
-/// Names of the files that are kept as they come. What has sounds or images prepared reads the first two, and what
-/// makes text of a sound the others.
-const KEPT: [&str; 6] = [
+const TOKENIZER: &str = "tokenizer.json";
+const VOCABULARY: &str = "vocab.txt";
+
+/// Names of the files that are kept as they come, for others to read: of a tokenizer the model says which kind it is.
+/// What has sounds or images prepared reads the two behind it, and what makes text of a sound the others.
+const KEPT: [&str; 8] = [
+    TOKENIZER,
+    VOCABULARY,
     "preprocessor_config.json",
     "processor_config.json",
     "vocab.json",
@@ -80,8 +84,7 @@ impl FolderTexts {
     /// `tokenizer.json` or `vocab.txt`; of `tokenizer` its first character says which.
     ///
     /// # Errors
-    /// `BadFile` for a text that is none or no JSON, and as the tokenizers' readers; `Usage` for a name
-    /// that no such file has.
+    /// `BadFile` for a configuration that is no JSON; `Usage` for a name that no such file has.
     pub fn put(&mut self, name: &str, at: &str, bytes: &[u8]) -> Result<()> {
         let json = || Json::parse(bytes, at, 0);
         match name {
@@ -90,19 +93,9 @@ impl FolderTexts {
             "modules.json" => self.modules = Some(json()?),
             "sentence_bert_config.json" => self.sentence = Some(json()?),
             "tokenizer" if bytes.trim_ascii_start().starts_with(b"{") => {
-                return self.put("tokenizer.json", at, bytes);
+                return self.put(TOKENIZER, at, bytes);
             }
-            "tokenizer" => return self.put("vocab.txt", at, bytes),
-            "tokenizer.json" => {
-                let data = WordPieceData::from_tokenizer_json(&json()?);
-                self.tokenizer = Some(data.map_err(|e| named(e, at))?);
-            }
-            "vocab.txt" => {
-                let text = core::str::from_utf8(bytes);
-                let text = text.map_err(|_| Error::bad_file("the file is no text").at(at))?;
-                let data = WordPieceData::from_vocab_txt(text);
-                self.tokenizer = Some(data.map_err(|e| named(e, at))?);
-            }
+            "tokenizer" => return self.put(VOCABULARY, at, bytes),
             other => {
                 let Some(name) = KEPT.into_iter().find(|&name| name == other) else {
                     return Err(Error::usage(format!("{other} is no file of a model's folder")));
@@ -147,15 +140,22 @@ impl FolderTexts {
         self.sentence.as_ref()?.get("max_seq_length")?.as_u64()
     }
 
-    /// The tokenizer.
+    /// The tokenizer: of `tokenizer.json`, else of `vocab.txt`.
     ///
     /// # Errors
-    /// `Io` where it has none; as [`WordPiece::new`].
+    /// `Io` where it has none; `BadFile` for what is in it; as [`WordPiece::new`].
     pub fn tokenizer(&self) -> Result<WordPiece> {
-        let data = self.tokenizer.clone().ok_or_else(|| {
-            Error::new(Code::Io, "the folder has neither tokenizer.json nor vocab.txt")
-        })?;
-        WordPiece::new(data)
+        let (at, data) = if let Some((at, bytes)) = self.file(TOKENIZER) {
+            (at, WordPieceData::from_tokenizer_json(&Json::parse(bytes, at, 0)?))
+        } else if let Some((at, bytes)) = self.file(VOCABULARY) {
+            let text = core::str::from_utf8(bytes);
+            let text = text.map_err(|_| Error::bad_file("the file is no text").at(at))?;
+            (at, WordPieceData::from_vocab_txt(text))
+        } else {
+            let what = "the folder has neither tokenizer.json nor vocab.txt";
+            return Err(Error::new(Code::Io, what));
+        };
+        WordPiece::new(data.map_err(|e| named(e, at))?)
     }
 }
 
@@ -189,7 +189,9 @@ mod tests {
             ("vocab.txt", b"\xff"),
             ("modules.json", b"\xff\xfe"),
         ] {
-            let e = folder.put(name, "here", bytes).unwrap_err();
+            let mut folder = FolderTexts::default();
+            let put = folder.put(name, "here", bytes);
+            let e = put.and_then(|()| folder.tokenizer().map(|_| ())).unwrap_err();
             assert_eq!(e.code, Code::BadFile, "{name}: {e}");
             assert!(e.at.starts_with("here"), "{name}: {e}");
         }

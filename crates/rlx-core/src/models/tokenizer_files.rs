@@ -141,6 +141,11 @@ impl TokenizerFiles {
         }
     }
 
+    /// At which side of a text `tokenizer_config.json` has padding, where it says so.
+    pub fn padding_side(&self) -> Option<&str> {
+        self.config.as_ref()?.get("padding_side")?.as_str()
+    }
+
     /// The text of a token that `tokenizer_config.json` names, such as `bos_token`.
     pub fn token_text(&self, name: &str) -> Option<&str> {
         token_text(self.config.as_ref()?, name)

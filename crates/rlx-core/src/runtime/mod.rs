@@ -7,6 +7,8 @@ pub mod device;
 pub mod embed;
 #[cfg(feature = "text")]
 pub mod generate;
+#[cfg(all(feature = "vision", feature = "encoders", feature = "jinja"))]
+pub mod imagine;
 pub mod memory;
 pub mod model;
 #[cfg(feature = "vision")]

@@ -10,6 +10,8 @@ mod imagine;
 mod minilm;
 #[cfg(feature = "encoders")]
 mod modernbert;
+#[cfg(all(feature = "vision", feature = "encoders", feature = "jinja"))]
+mod pictures;
 mod prompts;
 #[cfg(feature = "vision")]
 mod sam;

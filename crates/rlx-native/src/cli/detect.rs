@@ -3,10 +3,10 @@
 use super::progress::ProgressLine;
 use super::segment::{Found, SegmentArgs, found, numbered, png, runs};
 use super::{print_json, print_text};
-use crate::detect::{Question, detector};
 use crate::devices::DeviceRow;
-use crate::network::Folder;
+use crate::network::CheckpointFiles;
 use crate::new_file::NewFile;
+use crate::segment::{Question, find, look, segmenter};
 use rlx_core::gguf::Sink;
 use rlx_core::image::Image;
 use rlx_core::{Error, Result};
@@ -31,7 +31,7 @@ struct Detected<'a> {
 /// Finds things, and writes or prints what was found.
 pub(super) fn detect(
     args: &SegmentArgs,
-    folder: &Folder,
+    files: &CheckpointFiles,
     row: &DeviceRow,
     picture: &Image,
 ) -> Result<ExitCode> {
@@ -41,32 +41,32 @@ pub(super) fn detect(
     }
     let size = [picture.width(), picture.height()];
     let question = Question {
-        words: args.text.as_deref(),
-        boxes: &args.boxes,
+        words: args.text.clone(),
+        boxes: args.boxes.clone(),
         threshold: args.threshold.unwrap_or(THRESHOLD),
     };
     question.check(size)?;
     let device = (row.open)(&args.device.open_options())?;
     let mut line = ProgressLine::new("loading");
-    let mut detector = detector(folder, row, device, &mut |done, total| line.show(done, total))?;
+    let mut segmenter = segmenter(files, row, device, &mut |done, total| line.show(done, total))?;
     line.clear();
     let mut line = ProgressLine::new("looking");
     line.share(0.0);
-    let scene = detector.look(picture).map_err(|e| match e.at.is_empty() {
+    let seen = look(&mut segmenter, picture).map_err(|e| match e.at.is_empty() {
         true => e.at(args.image.display().to_string()),
         false => e,
     })?;
     line.share(0.5);
-    let things = detector.things(&scene, &question)?;
+    let things = find(&mut segmenter, &seen, &question)?;
     line.clear();
     let count = things.len();
     let mut all = vec![false; size[0] as usize * size[1] as usize];
     let (mut masks, mut files) = (Vec::new(), Vec::new());
     for (i, thing) in things.into_iter().enumerate() {
-        let covered = thing.covered()?;
+        let covered = thing.mask.covered()?;
         all.iter_mut().zip(&covered).for_each(|(all, covered)| *all |= covered);
         let mut found = found(&covered, size[0] as usize);
-        (found.thing, found.score) = (i + 1, thing.score);
+        (found.thing, found.score) = (i + 1, thing.mask.score);
         found.predicted_box = Some(thing.frame);
         match &args.out {
             Some(path) if args.all => {
@@ -91,7 +91,7 @@ pub(super) fn detect(
         new.push(file);
     }
     new.into_iter().try_for_each(NewFile::commit)?;
-    let info = detector.session().info();
+    let info = segmenter.session().info();
     let file = whole.map(|path| path.display().to_string());
     if args.json {
         let (device, adapter) = (info.kind.as_str(), info.adapter.as_str());

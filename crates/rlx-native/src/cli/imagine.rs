@@ -115,7 +115,7 @@ pub fn imagine(args: &ImagineArgs) -> Result<ExitCode> {
         steps: args.steps,
         seed: args.seed,
         guidance: args.guidance,
-        latents: None,
+        ..ImagineOptions::default()
     };
     let device = (row.open)(&args.device.open_options())?;
     let begun = Instant::now();

@@ -6,7 +6,7 @@ use super::{detect, print_json, print_text};
 use crate::image;
 use crate::network::CheckpointFiles;
 use crate::new_file::NewFile;
-use crate::segment::{look, masks as masks_of, segmenter};
+use crate::segment::{Segmenter, look, masks as masks_of, segmenter};
 use ::image::codecs::png::PngEncoder;
 use ::image::{ExtendedColorType, ImageEncoder};
 use clap::Args;
@@ -177,10 +177,8 @@ pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
     }
     let files = CheckpointFiles::open(&args.model)?;
     let facts = models::open(&files.checkpoint())?.facts();
-    if let (CheckpointFiles::Folder(folder), Task::Segment, true) =
-        (&files, facts.task, facts.vocab > 0)
-    {
-        return detect::detect(args, folder, row, &picture);
+    if Segmenter::takes_words(&facts) {
+        return detect::detect(args, &files, row, &picture);
     }
     if facts.task == Task::Segment {
         without_words(args, facts.family)?;

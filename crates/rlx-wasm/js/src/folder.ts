@@ -1,7 +1,7 @@
 /**
  * A model's files. GGUF files, or one of safetensors, are read as they are given. A folder, as transformers and
  * sentence-transformers write them, has small files besides, and its weights are `model.safetensors` or the files
- * that `model.safetensors.index.json` names. It is an address with `/` at its end, a list of its files, or what
+ * that `model.safetensors.index.json` names. A pipeline's folder has folders of models. It is an address with `/` at its end, a list of its files, or what
  * `modelOf` made of a directory.
  */
 
@@ -17,10 +17,10 @@ import type { WasmLoading } from './wasm.js';
 
 /** Most bytes of a configuration or a tokenizer. */
 const TEXT_BYTES = 64 << 20;
-const WHOLE = 'model.safetensors';
+/** What the files of weights are called, of transformers. */
+const STEM = 'model';
 /** The folder inside a model's that has the templates which are not the usual one. */
 const TEMPLATES = 'additional_chat_templates';
-const INDEX = 'model.safetensors.index.json';
 
 /** A model's folder. */
 export interface Folder {
@@ -84,6 +84,14 @@ function nameOf(item: FileItem): string {
 export const textOf = (folder: Folder, name: string, without?: TextFile['else']): TextFile =>
   ({ name, from: folder.file(name), ...(without && { else: without }) });
 
+/** A folder inside of a folder. */
+export function folderIn(folder: Folder, inside: string): Folder {
+  const path = `${inside}/`;
+  const names = folder.names?.filter((name) => name.startsWith(path)).map((name) => name.slice(path.length));
+  const name = `${folder.name.replace(/\/$/, '')}/${path}`;
+  return { name, file: (wanted) => folder.file(path + wanted), ...(names && { names }) };
+}
+
 /** The files of a language model. */
 export const languageFiles = (items: ModelItem[]): ModelFiles => ({ items, texts: languageTexts });
 
@@ -112,14 +120,24 @@ interface ReadText {
 /** Finds a model and reads its texts. That needs no module: a load says what a folder lacks before its module has come. */
 export async function findModel({ items, texts }: ModelFiles, open: Bringing['open']): Promise<FoundModel> {
   const files = await filesOf(items, open);
-  const read = await Promise.all(texts(Array.isArray(files) ? undefined : files).map((text) => readFirst(text, open)));
-  return { files, texts: read.filter((text) => text !== undefined) };
+  return { files, texts: await readTexts(texts(Array.isArray(files) ? undefined : files), open) };
 }
 
 /** Gives the module the texts of a model, and answers with the readers of its weights. */
 export async function openModel(wasm: WasmLoading, { files, texts }: FoundModel, open: Bringing['open']): Promise<ShardReader[]> {
-  for (const { name, at, bytes } of texts) wasm.text(name, at, bytes);
+  giveTexts(wasm, texts);
   return Array.isArray(files) ? Promise.all(files.map(open)) : openWeights(wasm, files, open);
+}
+
+/** Gives the module texts. */
+export function giveTexts(wasm: WasmLoading, texts: readonly ReadText[]): void {
+  for (const { name, at, bytes } of texts) wasm.text(name, at, bytes);
+}
+
+/** Reads texts, or their substitutes. */
+export async function readTexts(texts: readonly TextFile[], open: Bringing['open']): Promise<ReadText[]> {
+  const read = await Promise.all(texts.map((text) => readFirst(text, open)));
+  return read.filter((text) => text !== undefined);
 }
 
 /** A text, or the first of its substitutes that is there; undefined if none is and the folder may lack it. */
@@ -130,27 +148,36 @@ async function readFirst({ name, from, else: without }: TextFile, open: Bringing
   return without === 'none' ? undefined : readFirst(without, open);
 }
 
-/** Readers of a folder's weights. */
-async function openWeights(wasm: WasmLoading, folder: Folder, open: Bringing['open']): Promise<ShardReader[]> {
-  const whole = await ifThere(folder.file(WHOLE), open, async (reader) => {
-    await reader.open();
-    return reader;
-  });
-  if (whole) return [whole];
-  const index = await ifThere(folder.file(INDEX), open, readText);
+/** Readers of a folder's weights, by what their files may be called: one file, or those that an index names. */
+export async function openWeights(wasm: WasmLoading, folder: Folder, open: Bringing['open'], stems: readonly string[] = [STEM]): Promise<ShardReader[]> {
+  let names: readonly string[] | undefined;
+  let [named = STEM] = stems;
+  for (const stem of stems) {
+    const whole = await ifThere(folder.file(`${stem}.safetensors`), open, async (reader) => {
+      await reader.open();
+      return reader;
+    });
+    if (whole) return [whole];
+    const index = await ifThere(folder.file(indexOf(stem)), open, readText);
+    if (index) {
+      [names, named] = [wasm.index(index.at, index.bytes), stem];
+      break;
+    }
+  }
   // Without an index all files of weights in a list are the model's.
-  const names = index ? wasm.index(index.at, index.bytes)
-    : folder.names?.filter((name) => /^[^/]*\.(safetensors|gguf)$/.test(name)) ?? [];
+  names ??= folder.names?.filter((name) => /^[^/]*\.(safetensors|gguf)$/.test(name)) ?? [];
   if (names.length === 0) {
     const other = folder.names?.find((name) => /\.(bin|pth?|ckpt|h5|msgpack|onnx)$/.test(name));
-    throw lacks(folder.name, `${WHOLE} and no ${INDEX}`, `${other ?? 'pytorch_model.bin'} is not read: convert the model to safetensors or GGUF`);
+    throw lacks(folder.name, `${named}.safetensors and no ${indexOf(named)}`, `${other ?? 'pytorch_model.bin'} is not read: convert the model to safetensors or GGUF`);
   }
   return Promise.all(names.map((name) => {
     const file = folder.file(name);
-    if (file === undefined) throw lacks(folder.name, name, `give it too: ${INDEX} names it`);
+    if (file === undefined) throw lacks(folder.name, name, `give it too: ${indexOf(named)} names it`);
     return open(file);
   }));
 }
+
+const indexOf = (stem: string) => `${stem}.safetensors.index.json`;
 
 const lacks = (at: string, name: string, hint: string) => new RlxError('io', `there is no ${name}`, { at, hint });
 

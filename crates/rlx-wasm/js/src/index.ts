@@ -1,6 +1,6 @@
 /**
- * Language models from GGUF shards, vectors of texts and images, the text of sounds, masks of things in images, and any other network, on WebGPU or
- * the CPU.
+ * Language models from GGUF shards, vectors of texts and images, the text of sounds, masks of things in images, images
+ * of prompts, and any other network, on WebGPU or the CPU.
  *
  * ```js
  * const engine = await Engine.load({ model: ['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf'] });
@@ -15,10 +15,12 @@ export { DeviceTensor } from './device_tensor.js';
 export { Embedder } from './embedder.js';
 export { Engine } from './engine.js';
 export { ImageFeatures } from './image_features.js';
+export { ImageGenerator } from './image_generator.js';
 export { RlxError } from './error.js';
 export { Segmenter } from './segmenter.js';
 export { Session } from './session.js';
 export { Transcriber } from './transcriber.js';
+export type * from './generator_types.js';
 export type * from './image_types.js';
 export type * from './models_types.js';
 export type * from './openai/types.js';

@@ -21,7 +21,8 @@ import { sessionFiles } from './network_files.js';
 import { checkOptions } from './options.js';
 import { traced } from './trace.js';
 import type { LoadOptions } from './types.js';
-import type { WasmInspection, WasmSession, WasmSessionOptions } from './wasm_session.js';
+import { noPurpose } from './wasm_session.js';
+import type { WasmInspection, WasmSession } from './wasm_session.js';
 
 export type * from './inspect_types.js';
 
@@ -129,7 +130,6 @@ export async function inspect(options: InspectOptions): Promise<Inspection> {
   const files = sessionFiles(network);
   const language: LoadOptions = { model: '', ...given({ kv, activations, blockLength, conversationBytes }) };
   checkOptions(language);
-  const embed: WasmSessionOptions = { embed: null, features: false, hear: null, segment: false };
   const { graph } = files;
   const tell = onPhase ? listening(onPhase) : (_: InspectPhase) => {};
   return lookAtHeaders(options, {
@@ -138,7 +138,7 @@ export async function inspect(options: InspectOptions): Promise<Inspection> {
       tell('compiler');
       return loadGraphs(options.wasm);
     },
-    own: { ...engineOptions(language), ...embed },
+    own: { ...engineOptions(language), ...noPurpose },
     prepare: (wasm: WasmSession) => {
       tell('headers');
       if (graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(graph));

@@ -16,7 +16,7 @@ export class Live {
   #pending: Promise<unknown> = Promise.resolve();
 
   /** `what` is its name in errors. */
-  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model' | 'transcriber' | 'segmenter') {}
+  constructor(private readonly running: Running<WasmSession>, private readonly what: 'session' | 'embedder' | 'image model' | 'transcriber' | 'segmenter' | 'image generator') {}
 
   /** Runs `work` when every earlier call has ended. */
   async call<T>(signal: AbortSignal | undefined, work: (wasm: WasmSession) => Promise<T>): Promise<T> {

@@ -8,6 +8,7 @@ import './lazy_here.js';
 import { load } from './loader.js';
 import type { NetworkFiles } from './network_files.js';
 import type { NetworkOptions } from './session_types.js';
+import { noPurpose } from './wasm_session.js';
 import type { WasmSession, WasmSessionOptions } from './wasm_session.js';
 
 /** A network on a device. */
@@ -15,7 +16,7 @@ export function bringNetwork(options: NetworkOptions, files: NetworkFiles, purpo
   return bringTo(options, {
     module: () => loadGraphs(options.wasm),
     files,
-    options: { embed: null, features: false, hear: null, segment: false, ...purpose } satisfies WasmSessionOptions,
+    options: { ...noPurpose, ...purpose } satisfies WasmSessionOptions,
     load: async (wasm, { host, abort, model, open }) => {
       if (files.graph !== undefined) wasm.text('graph', 'graph', new TextEncoder().encode(files.graph));
       await load(await openModel(wasm, model, open), { engine: wasm, host, abort, onProgress: options.onProgress });

@@ -5,6 +5,7 @@ import { usage } from './error.js';
 import { textOf } from './folder.js';
 import type { ModelFiles, TextFile } from './folder.js';
 import { isFile, modelItems } from './options.js';
+import type { ImageGeneratorOptions } from './generator_types.js';
 import type { ImageFeaturesOptions } from './image_types.js';
 import type { SegmenterOptions } from './segment_types.js';
 import type { EmbedderOptions, NetworkOptions, SessionOptions } from './session_types.js';
@@ -21,7 +22,7 @@ function fileOf(value: unknown, at: string): FileItem {
 }
 
 /** Checks the options that all networks have in common; `keys` are the others. */
-function checkNetworkOptions(options: NetworkOptions, keys: readonly string[]): void {
+function checkNetworkOptions(options: Omit<NetworkOptions, 'integrity'>, keys: readonly string[]): void {
   if (typeof options !== 'object' || options === null) throw usage('load takes an object of options', '');
   const known = ['device', 'gpu', 'cache', 'makeRoom', 'integrity', 'tuning', 'activations', 'wasm', 'fetch', 'headers', 'onProgress', 'onNotice', 'signal', ...keys];
   for (const key of Object.keys(options)) {
@@ -84,7 +85,7 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
 }
 
 /** The files of a model of images, from checked options. */
-export function imageFiles(options: ImageFeaturesOptions | SegmenterOptions): NetworkFiles {
+export function imageFiles(options: ImageFeaturesOptions): NetworkFiles {
   checkNetworkOptions(options, ['model', 'config', 'preprocessor']);
   const { model, config, preprocessor } = options;
   const given: TextFile[] = [];
@@ -98,6 +99,51 @@ export function imageFiles(options: ImageFeaturesOptions | SegmenterOptions): Ne
     return found;
   };
   return { items: modelItems(model, 'model'), texts };
+}
+
+/** The files of a model that finds things in images, from checked options. */
+export function segmenterFiles(options: SegmenterOptions): NetworkFiles {
+  checkNetworkOptions(options, ['model', 'config', 'preprocessor', 'tokenizer']);
+  const { model, config, preprocessor, tokenizer } = options;
+  const given: TextFile[] = [];
+  if (config !== undefined) given.push({ name: 'config.json', from: fileOf(config, 'config') });
+  if (preprocessor !== undefined) given.push({ name: 'preprocessor_config.json', from: fileOf(preprocessor, 'preprocessor') });
+  if (tokenizer !== undefined) given.push({ name: 'tokenizer.json', from: fileOf(tokenizer, 'tokenizer') });
+  const texts: NetworkFiles['texts'] = (folder) => {
+    if (!folder) return given;
+    const found = [...given];
+    if (config === undefined) found.push(textOf(folder, 'config.json'));
+    if (preprocessor === undefined) found.push(textOf(folder, 'preprocessor_config.json', textOf(folder, 'processor_config.json', 'none')));
+    // Most models know no words: the module says so, once it has seen the configuration.
+    if (tokenizer === undefined) found.push(textOf(folder, 'tokenizer.json', 'none'));
+    return found;
+  };
+  return { items: modelItems(model, 'model'), texts };
+}
+
+/** The small files of a pipeline that none lacks, and those of which it has some. */
+const PIPELINE_FILES = ['model_index.json', 'scheduler/scheduler_config.json', 'text_encoder/config.json', 'transformer/config.json', 'vae/config.json'];
+const PIPELINE_TOKENIZER = ['tokenizer_config.json', 'generation_config.json', 'additional_chat_templates/tool_use.jinja'];
+
+/** The files of a pipeline, from checked options. */
+export function pipelineFiles(options: ImageGeneratorOptions): NetworkFiles {
+  checkNetworkOptions(options, ['model', 'resident']);
+  const { model, resident } = options;
+  if (resident !== undefined && typeof resident !== 'boolean') throw usage(`resident is ${String(resident)}, it must be true or false`, 'resident');
+  if ('integrity' in options && options.integrity !== undefined) throw usage('integrity is not an option of a pipeline, whose models have files of the same names', 'integrity');
+  const items = modelItems(model, 'model');
+  if (items.some((item) => item instanceof ReadableStream)) throw usage('a stream is read once, and the models of a pipeline are read again', 'model', 'give files or addresses');
+  const texts: NetworkFiles['texts'] = (folder) => {
+    if (!folder) return [];
+    const tokenizer = (name: string, without: TextFile['else'] = 'none') => textOf(folder, `tokenizer/${name}`, without);
+    return [
+      ...PIPELINE_FILES.map((name) => textOf(folder, name)),
+      tokenizer('tokenizer.json', tokenizer('tokenizer.model')),
+      ...PIPELINE_TOKENIZER.map((name) => tokenizer(name)),
+      tokenizer('chat_template.jinja', tokenizer('chat_template.json')),
+    ];
+  };
+  return { items, texts };
 }
 
 /** The files of a model that hears, by the options that give them: what they are called in its folder. */

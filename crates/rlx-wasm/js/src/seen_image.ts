@@ -1,11 +1,13 @@
 /** An image that a segmenter has seen. */
 
 import { RlxError, throwIfAborted, usage } from './error.js';
+import { FoundThing } from './found_thing.js';
 import { pixelsOf } from './image_source.js';
 import type { ImageInput } from './image_source.js';
 import type { Live } from './live.js';
 import { Mask } from './mask.js';
-import type { MaskOptions, MaskPrompt } from './segment_types.js';
+import type { FindOptions, FindPrompt, MaskOptions, MaskPrompt } from './segment_types.js';
+import type { WasmThing } from './wasm_session.js';
 
 /** An image that a model has seen: what it saw stays in the device's memory, where every prompt reads it. */
 export class SeenImage {
@@ -28,21 +30,43 @@ export class SeenImage {
    * Finds what a prompt shows: masks as large as the image, the best first. Without `all` there is one. Prompts are
    * answered one after another, in the order of the calls.
    *
-   * Rejects with an `RlxError`: `usage` (nothing is shown, a place that is no number or not in the image, an empty
+   * Rejects with an `RlxError`: `usage` (a model that knows words, nothing is shown, a place that is no number or not in the image, an empty
    * box), `bad_file` (weights with which scores are no numbers), `out_of_memory`, `device_lost`, `cancelled` (the
    * signal), `disposed` (the image or its segmenter).
    */
   async masks(prompt: MaskPrompt, { all = false, signal }: MaskOptions = {}): Promise<Mask[]> {
-    const live = this.#live;
-    live.check();
-    if (this.#over) throw new RlxError('disposed', 'the image was disposed', { hint: 'look at it again' });
+    this.#check();
     const { points, frame } = numbersOf(prompt);
     const { width, height } = this;
-    return live.call(signal, async (wasm) => {
+    return this.#live.call(signal, async (wasm) => {
       wasm.findMasks(this.#seen, points, frame, all);
       const scores = JSON.parse(await wasm.masks()) as number[];
       return scores.map((score, i) => new Mask(score, width, height, wasm.mask(i)));
     });
+  }
+
+  /**
+   * Finds every thing that words, or boxes around such things, mean, with a model that knows words: the surest first,
+   * and none if there is no such thing.
+   *
+   * Rejects with an `RlxError`: `usage` (a model that knows no words, nothing is said, more words than the model reads,
+   * a box that is empty or not in the image), else as `masks`.
+   */
+  async find(prompt: FindPrompt, { threshold = 0.5, signal }: FindOptions = {}): Promise<FoundThing[]> {
+    this.#check();
+    const { text, boxes } = questionOf(prompt);
+    if (!(typeof threshold === 'number' && threshold >= 0 && threshold <= 1)) throw usage(`threshold is ${String(threshold)}, it must be a number from 0 to 1`, 'threshold');
+    const { width, height } = this;
+    return this.#live.call(signal, async (wasm) => {
+      wasm.findThings(this.#seen, text, boxes, threshold);
+      const things = JSON.parse(await wasm.things()) as WasmThing[];
+      return things.map(({ score, box }, i) => new FoundThing(score, width, height, wasm.mask(i), box));
+    });
+  }
+
+  #check(): void {
+    this.#live.check();
+    if (this.#over) throw new RlxError('disposed', 'the image was disposed', { hint: 'look at it again' });
   }
 
   /** Frees what is kept of it on the device, once calls that were made before have ended. Calling it again does nothing. */
@@ -84,16 +108,40 @@ function numbersOf(prompt: MaskPrompt): { points: Float64Array; frame: Float64Ar
     if (key !== 'points' && key !== 'box') throw usage(`${key} is not part of a prompt`, key, 'give points, a box or both');
   }
   const { points = [] } = prompt;
-  const box: readonly number[] = prompt.box ?? [];
+  const box = prompt.box === undefined ? [] : fourOf(prompt.box, 'box');
   if (!Array.isArray(points)) throw usage('points is no array', 'points', 'give [{ x, y, label }, …]');
-  if (!Array.isArray(box) || (prompt.box && box.length !== 4) || !box.every(Number.isFinite)) {
-    throw usage(`box is ${String(box)}, it must be four numbers`, 'box', 'give [left, top, right, bottom]');
-  }
   const numbers = points.flatMap((point: Partial<Record<'x' | 'y' | 'label', unknown>> | null, i) => {
     const { x, y, label = 1 } = point ?? {};
     if (!Number.isFinite(x) || !Number.isFinite(y)) throw usage(`points[${i}] has x ${String(x)} and y ${String(y)}, they must be numbers`, `points[${i}]`);
-    if (label !== 0 && label !== 1) throw usage(`points[${i}] has label ${String(label)}, it must be 0 or 1`, `points[${i}]`, '1: of the thing, 0: beside it');
+    checkLabel(label, `points[${i}]`, '1: of the thing, 0: beside it');
     return [x as number, y as number, label];
   });
   return { points: Float64Array.from(numbers), frame: Float64Array.from(box) };
+}
+
+/** A question as the module takes it. */
+function questionOf(prompt: FindPrompt): { text: string | undefined; boxes: Float64Array } {
+  if (typeof prompt !== 'object' || prompt === null) throw usage('find takes an object with a text or boxes', 'prompt');
+  for (const key of Object.keys(prompt)) {
+    if (key !== 'text' && key !== 'boxes') throw usage(`${key} is not part of a question`, key, 'give text, boxes or both');
+  }
+  const { text, boxes = [] } = prompt;
+  if (text !== undefined && typeof text !== 'string') throw usage('text is no text', 'text');
+  if (!Array.isArray(boxes)) throw usage('boxes is no array', 'boxes', 'give [{ box, label }, …]');
+  const numbers = boxes.flatMap((given: Partial<Record<'box' | 'label', unknown>> | null, i) => {
+    const { box, label = 1 } = given ?? {};
+    checkLabel(label, `boxes[${i}]`, '1: around such a thing, 0: around another');
+    return [...fourOf(box, `boxes[${i}]`), label];
+  });
+  return { text, boxes: Float64Array.from(numbers) };
+}
+
+function fourOf(box: unknown, at: string): number[] {
+  const four = Array.isArray(box) && box.length === 4 && box.every(Number.isFinite);
+  if (!four) throw usage(`${at} is ${String(box)}, it must be four numbers`, at, 'give [left, top, right, bottom]');
+  return box as number[];
+}
+
+function checkLabel(label: unknown, at: string, hint: string): asserts label is 0 | 1 {
+  if (label !== 0 && label !== 1) throw usage(`${at} has label ${String(label)}, it must be 0 or 1`, at, hint);
 }

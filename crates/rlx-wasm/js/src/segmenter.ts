@@ -5,20 +5,26 @@ import type { ImageInput } from './image_source.js';
 import { Live } from './live.js';
 import { heard } from './listeners.js';
 import { bringNetwork } from './network.js';
-import { imageFiles } from './network_files.js';
+import { segmenterFiles } from './network_files.js';
 import { SeenImage } from './seen_image.js';
 import type { LookOptions, SegmenterOptions } from './segment_types.js';
 import type { SessionInfo } from './session_types.js';
 import type { WasmSession } from './wasm_session.js';
 
 /**
- * A model that finds the pixels of things in images: Segment Anything (arXiv:2304.02643) and SAM 2 (arXiv:2408.00714).
- * An image is seen once, then points and boxes are answered by masks.
+ * A model that finds the pixels of things in images. An image is seen once, then prompts are answered: points and boxes
+ * by Segment Anything (arXiv:2304.02643) and SAM 2 (arXiv:2408.00714), words and boxes by SAM 3 (arXiv:2511.16719).
  */
 export class Segmenter {
+  /**
+   * Whether the model is told by words what to find, and finds every such thing: `SeenImage.find` asks it. Others are
+   * shown one thing by places: `SeenImage.masks` asks them.
+   */
+  readonly knowsWords: boolean;
   readonly #live: Live;
 
   private constructor(running: Running<WasmSession>) {
+    this.knowsWords = running.wasm.knowsWords() ?? false;
     this.#live = new Live(running, 'segmenter');
   }
 
@@ -28,7 +34,7 @@ export class Segmenter {
    * Rejects with an `RlxError`: `usage` (an option), `unsupported` (a model of another kind), else as `Engine.load`.
    */
   static async load(options: SegmenterOptions): Promise<Segmenter> {
-    return new Segmenter(await bringNetwork(heard(options), imageFiles(options), { segment: true }));
+    return new Segmenter(await bringNetwork(heard(options), segmenterFiles(options), { segment: true }));
   }
 
   /**

@@ -1,5 +1,6 @@
 /** The interface to the module's build for networks that are no language models. */
 
+import type { PipelineModel } from './generator_types.js';
 import type { GpuHost } from './gpu_host.js';
 import type { Instance } from './instance.js';
 import type { ElementType, SessionInfo } from './session_types.js';
@@ -15,7 +16,14 @@ export interface WasmSessionOptions {
   hear: { pieceSeconds: number | null } | null;
   /** Whether masks of things in images are found. */
   segment: boolean;
+  /** Whether images are made of prompts, by a pipeline. */
+  imagine: boolean;
+  /** Whether all models of a pipeline stay on the device. */
+  resident: boolean;
 }
+
+/** The options of a session that is for nothing but its entries. */
+export const noPurpose: WasmSessionOptions = { embed: null, features: false, hear: null, segment: false, imagine: false, resident: false };
 
 /** An output of a run. `kept` is the number of an output that is kept on the device. */
 export interface WasmOutput {
@@ -125,10 +133,58 @@ export interface WasmSession extends WasmLoading {
   findMasks(seen: number, points: Float64Array, frame: Float64Array, all: boolean): void;
   /** The masks' scores, the best first, as JSON. */
   masks(): Promise<string>;
-  /** A mask's pixels, 0 or 1, until the next `findMasks`. */
+  /** For a segmenter: whether it is told by words what to find. */
+  knowsWords(): boolean | undefined;
+  /**
+   * Starts to find every thing that words and boxes mean. `boxes` has left, top, right, bottom and a label for each
+   * box. Throws if they are wrong. One call at a time.
+   */
+  findThings(seen: number, words: string | undefined, boxes: Float64Array, threshold: number): void;
+  /** `WasmThing[]` as JSON, the surest first; their pixels are the masks of these numbers. */
+  things(): Promise<string>;
+  /** A mask's pixels, 0 or 1, until the next `findMasks` or `findThings`. */
   mask(i: number): Uint8Array;
   /** Frees what is kept of an image. */
   freeSeen(seen: number): void;
+  /** Of a pipeline, after its texts: `WasmPipeline` as JSON. `name` is the folder's in errors. */
+  openPipeline(name: string): string;
+  /** Begins to load a model of the pipeline: `pushHeader` and what follows are of it. Frees those that are not needed. */
+  loadPart(model: PipelineModel): void;
+  /** Begins an image; the options are those of `generate` that are numbers, and `preview`. Throws if they are wrong. */
+  imagine(prompt: string, optionsJson: string): void;
+  /** The models that the image needs next and that are not loaded. */
+  neededParts(): PipelineModel[];
+  /** `WasmImagined` as JSON, when something became of the image. One call at a time. */
+  imagined(): Promise<string>;
+  /** The image or the preview that came last: four bytes a pixel. Call it once. */
+  picture(): Uint8Array;
+}
+
+/** A pipeline. */
+export interface WasmPipeline {
+  /** Pixels that sizes of images are multiples of, and the most along an edge. */
+  scale: number;
+  longest: number;
+  /** Steps where nobody says how many. */
+  steps: number;
+  /** Whether it takes no guidance. */
+  distilled: boolean;
+}
+
+/** What became of an image: a prompt that was read (no members), a step, or all. */
+export interface WasmImagined {
+  step?: number;
+  steps?: number;
+  over?: true;
+  /** Sizes of what `picture` has. */
+  width?: number;
+  height?: number;
+}
+
+/** A thing that was found: left, top, right and bottom of its box. */
+export interface WasmThing {
+  score: number;
+  box: [number, number, number, number];
 }
 
 /** The wasm module's part of `SessionInfo`. */
@@ -181,8 +237,17 @@ export function sessionIn(instance: Instance, make: () => WasmSession & { free()
     seen: () => wait((s) => s.seen()),
     findMasks: (seen, points, frame, all) => call((s) => s.findMasks(seen, points, frame, all)),
     masks: () => wait((s) => s.masks()),
+    knowsWords: () => call((s) => s.knowsWords()),
+    findThings: (seen, words, boxes, threshold) => call((s) => s.findThings(seen, words, boxes, threshold)),
+    things: () => wait((s) => s.things()),
     mask: (i) => call((s) => s.mask(i)),
     freeSeen: (seen) => call((s) => s.freeSeen(seen)),
+    openPipeline: (name) => call((s) => s.openPipeline(name)),
+    loadPart: (model) => call((s) => s.loadPart(model)),
+    imagine: (prompt, optionsJson) => call((s) => s.imagine(prompt, optionsJson)),
+    neededParts: () => call((s) => s.neededParts()),
+    imagined: () => wait((s) => s.imagined()),
+    picture: () => call((s) => s.picture()),
     info: () => call((s) => s.info()),
     ...ends,
   };

@@ -1,6 +1,7 @@
 /** Stand-ins for the parts that need a browser or the wasm module. */
 
 import type { RlxError } from '../src/error.js';
+import type { PipelineModel } from '../src/generator_types.js';
 import { lazy } from '../src/lazy.js';
 import { asksOf } from '../src/openai/asks.js';
 import type { FormRequest } from '../src/openai/asks.js';
@@ -485,11 +486,59 @@ export class FakeSession implements WasmSession {
     await this.outputs();
     return '[0.75,0.5]';
   }
+  knowsWords() {
+    return true;
+  }
+  /** What `findThings` was given. */
+  questions: [seen: number, words: string | undefined, boxes: number[], threshold: number][] = [];
+  findThings(seen: number, words: string | undefined, boxes: Float64Array, threshold: number) {
+    this.start(`things of ${seen}`);
+    this.questions.push([seen, words, [...boxes], threshold]);
+  }
+  async things() {
+    await this.outputs();
+    return '[{"score":0.75,"box":[0,0,2,1]}]';
+  }
   mask(i: number) {
     return Uint8Array.of(i, 1);
   }
   freeSeen(seen: number) {
     this.log.push(`free seen ${seen}`);
+  }
+  /** A pipeline whose images have one pixel: how many of so many steps are done. */
+  #image = { done: -1, steps: 0, preview: false, there: '' };
+  openPipeline() {
+    return '{"scale":4,"longest":4096,"steps":2,"distilled":true}';
+  }
+  loadPart(model: string) {
+    this.log.push(`load ${model}`);
+    this.#image.there = model;
+  }
+  imagine(prompt: string, optionsJson: string) {
+    this.log.push(`imagine ${prompt} ${optionsJson}`);
+    const { steps = 2, preview = false, width = 0 } = JSON.parse(optionsJson) as { steps?: number; preview?: boolean; width?: number };
+    if (width % 4 !== 0) throw JSON.stringify({ code: 'usage', what: `${width} pixels`, at: '', hint: '' });
+    this.#image = { ...this.#image, done: -1, steps, preview };
+    this.#cancelled = false;
+  }
+  neededParts(): PipelineModel[] {
+    const { done, steps, there } = this.#image;
+    const model = done < 0 ? 'text_encoder' : done < steps ? 'transformer' : 'vae';
+    return there === model ? [] : [model];
+  }
+  async imagined() {
+    const image = this.#image;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    if (this.#cancelled) throw JSON.stringify({ code: 'cancelled', what: 'the call was cancelled', at: '', hint: '' });
+    image.done += 1;
+    const { done, steps, preview } = image;
+    this.log.push(`imagined ${done}`);
+    if (done === 0) return '{}';
+    if (done > steps) return '{"over":true,"width":1,"height":1}';
+    return JSON.stringify({ step: done, steps, ...(preview && done < steps && { width: 1, height: 1 }) });
+  }
+  picture() {
+    return Uint8Array.of(0, 0, 0, this.#image.done, 1, 2, 255).subarray(3);
   }
 
   cancel() {

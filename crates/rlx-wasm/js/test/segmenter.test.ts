@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RlxError } from '../src/error.js';
-import type { MaskPaint, MaskPrompt } from '../src/index.js';
+import type { FindOptions, FindPrompt, MaskPaint, MaskPrompt } from '../src/index.js';
 import { Live } from '../src/live.js';
 import { Mask } from '../src/mask.js';
 import { SeenImage } from '../src/seen_image.js';
@@ -61,6 +61,29 @@ test('prompts that are none are usage, with the place', async () => {
   }
   assert.deepEqual(wasm.prompts, []);
   await assert.rejects(SeenImage.of(live, { ...image, height: 2 }, undefined), fault('usage', /8 bytes, 2 by 2 pixels need 16/));
+});
+
+test('a question reaches the module as words and numbers, and things have a mask and a box', async () => {
+  const { wasm, live } = fake();
+  const seen = await SeenImage.of(live, image, undefined);
+  const [thing] = await seen.find({ text: 'a cat', boxes: [{ box: [0, 0, 1, 1] }, { box: [1, 0, 2, 1], label: 0 }] }, { threshold: 0.25 });
+  assert.ok(thing instanceof Mask);
+  assert.deepEqual([thing.score, thing.width, thing.height, [...thing.covered], thing.box], [0.75, 2, 1, [0, 1], [0, 0, 2, 1]]);
+  await seen.find({ text: 'a dog' });
+  assert.deepEqual(wasm.questions, [[1, 'a cat', [0, 0, 1, 1, 1, 1, 0, 2, 1, 0], 0.25], [1, 'a dog', [], 0.5]]);
+  const wrong: [unknown, RegExp, string, unknown?][] = [
+    ['cat', /object with a text or boxes/, 'prompt'], [null, /object with a text or boxes/, 'prompt'],
+    [{ points: [] }, /points is not part of a question/, 'points'], [{ text: 3 }, /text is no text/, 'text'],
+    [{ boxes: {} }, /boxes is no array/, 'boxes'], [{ boxes: [null] }, /boxes\[0\] is undefined/, 'boxes[0]'],
+    [{ boxes: [{ box: [1, 2, 3, NaN] }] }, /four numbers/, 'boxes[0]'], [{ boxes: [{ box: [1, 2, 3, 4], label: 2 }] }, /label 2/, 'boxes[0]'],
+    [{ text: 'cat' }, /threshold is 2/, 'threshold', { threshold: 2 }], [{ text: 'cat' }, /threshold is NaN/, 'threshold', { threshold: NaN }],
+  ];
+  for (const [prompt, what, at, options] of wrong) {
+    await assert.rejects(seen.find(prompt as FindPrompt, options as FindOptions), (error: RlxError) => error.at === at && fault('usage', what)(error), String(what));
+  }
+  assert.equal(wasm.questions.length, 2);
+  seen.dispose();
+  await assert.rejects(seen.find({ text: 'a cat' }), fault('disposed', /the image was disposed/));
 });
 
 test('an image is freed once, behind the calls that were made before; then it says so', async () => {

@@ -1,42 +1,18 @@
-//! Things in pictures: a session of a model that segments, with what its maker did to images.
-//!
-//! A picture is encoded once. What that gives stays in the device's memory, where every prompt reads it.
+//! Masks of what places show: points, and a box.
 
+use super::{Asked, Seen, Segmenter};
 use crate::error::{Error, Result};
-use crate::image::{Image, SamProcessor, SquareFit};
-use crate::models::{IMAGE_EMBED, MASK, SamPrompt};
-use crate::runtime::session::{DeviceTensor, Given, Run, Session, Signature, Tensor, TensorRef};
+use crate::image::SquareFit;
+use crate::models::{MASK, SamPrompt};
+use crate::runtime::session::{Given, Run, Session, Tensor, TensorRef};
 use crate::types::DType;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, ready};
 
-const PIXELS: &str = "pixel_values";
 const POINTS: &str = "input_points";
 const LABELS: &str = "input_labels";
-
-/// A segmenting model on a device, and what its maker did to images before the model saw them.
-pub struct Segmenter {
-    session: Session,
-    processor: SamProcessor,
-    /// Whether a point that is none follows boxes too.
-    closed: bool,
-}
-
-/// A picture that a model has seen. Dropping it frees what is kept of it on the device, once runs that read it ended.
-pub struct Seen {
-    fit: SquareFit,
-    /// What the masks' network reads of it, by name, on the device.
-    kept: Vec<(String, DeviceTensor)>,
-}
-
-/// A picture that is being looked at. It borrows nothing: poll it with its segmenter. Dropping it cancels the call.
-pub struct Looking {
-    run: Run,
-    fit: SquareFit,
-    kept: Vec<(String, DeviceTensor)>,
-}
 
 /// A prompt that is being answered. It borrows nothing: poll it with its segmenter. Dropping it cancels the call.
 pub struct Masking {
@@ -58,71 +34,27 @@ pub struct Mask {
     pub score: f32,
 }
 
+/// What the masks' network reads of an image, by name.
+pub(super) fn features(session: &Session) -> Result<Vec<String>> {
+    let names = session.inputs(MASK)?.iter().map(|i| i.name.clone());
+    Ok(names.filter(|n| n != POINTS && n != LABELS).collect())
+}
+
 impl Segmenter {
-    /// How images are prepared for a model whose entry [`IMAGE_EMBED`] has these inputs: as its folder's
-    /// `preprocessor_config.json` says, given as its name in errors and its text, else as the family's models do.
-    ///
-    /// # Errors
-    /// As [`SamProcessor::read`].
-    pub fn processor(
-        inputs: &[Signature],
-        family: &str,
-        file: Option<(&str, &[u8])>,
-    ) -> Result<SamProcessor> {
-        let input = inputs.iter().find(|i| i.name == PIXELS);
-        let edge = input.and_then(|i| i.ty.shape.last().as_static());
-        let Some(edge) = edge.and_then(|n| u32::try_from(n).ok()) else {
-            return Err(Error::internal("a segmenting model has no size of its images"));
-        };
-        match file {
-            Some((name, text)) => SamProcessor::read(text, name, family, edge),
-            None => Ok(SamProcessor::of_family(family, edge)),
-        }
-    }
-
-    /// A segmenter over a session with the entries [`IMAGE_EMBED`] and [`MASK`], of a model of that family.
-    ///
-    /// # Errors
-    /// `Usage` for a session without these entries.
-    pub fn new(session: Session, processor: SamProcessor, family: &str) -> Result<Self> {
-        session.inputs(IMAGE_EMBED)?;
-        session.inputs(MASK)?;
-        Ok(Segmenter { session, processor, closed: family != "sam" })
-    }
-
-    /// The session of the model.
-    pub fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// Starts to let the model see a picture. This cancels a call that was started before.
-    ///
-    /// # Errors
-    /// As [`SamProcessor::prepare`] and [`Session::start`].
-    pub fn look(&mut self, image: &Image) -> Result<Looking> {
-        let (pixels, fit) = self.processor.prepare(image)?;
-        let bytes: Vec<u8> = pixels.values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        let dims = [1, 3, u64::from(pixels.height), u64::from(pixels.width)];
-        let input = TensorRef { dtype: DType::F32, dims: &dims, bytes: &bytes };
-        let names: Vec<String> =
-            self.session.inputs(MASK)?.iter().map(|i| i.name.clone()).collect();
-        let mut run = self.session.start(IMAGE_EMBED, &[(PIXELS, input)])?;
-        let mut kept = Vec::new();
-        for name in names.into_iter().filter(|n| n != POINTS && n != LABELS) {
-            let tensor = run.keep(&mut self.session, &name)?;
-            kept.push((name, tensor));
-        }
-        Ok(Looking { run, fit, kept })
-    }
-
     /// Starts to find masks of what a prompt shows, the best first: with `all` every mask that the model offers, else
     /// the one that answers the prompt. A prompt that means one thing has one answer; of one that may mean several,
     /// the answer is the mask of the highest score. This cancels a call that was started before.
     ///
     /// # Errors
-    /// As [`SamPrompt::check`] and [`Session::start`].
+    /// `Usage` for a model that is told by words what to find; as [`SamPrompt::check`] and [`Session::start`].
     pub fn masks(&mut self, seen: &Seen, prompt: &SamPrompt, all: bool) -> Result<Masking> {
-        let (places, labels) = prompt.rows(&seen.fit, self.closed)?;
+        let Asked::Places { closed } = self.asked else {
+            let what = "the model is shown no thing by places: it finds things by words";
+            return Err(Error::usage(what).hint(
+                "give words for it, or a box around one such thing, or use a model such as sam2",
+            ));
+        };
+        let (places, labels) = prompt.rows(&seen.fit, closed)?;
         let places: Vec<u8> = places.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
         let count = labels.len() as u64;
         let labels: Vec<u8> = labels.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -134,25 +66,6 @@ impl Segmenter {
         given.extend(seen.kept.iter().map(|(name, tensor)| (name.as_str(), tensor.into())));
         let run = self.session.start(MASK, &given)?;
         Ok(Masking { run, fit: seen.fit, single: prompt.means_one() && !all, all })
-    }
-}
-
-impl Seen {
-    /// Width and height of the picture, in pixels.
-    pub fn size(&self) -> [u32; 2] {
-        self.fit.image
-    }
-}
-
-impl Looking {
-    /// Works as far as possible without waiting. Answers once.
-    ///
-    /// # Errors
-    /// As [`Run::poll`].
-    pub fn poll(&mut self, segmenter: &mut Segmenter, cx: &mut Context<'_>) -> Poll<Result<Seen>> {
-        let answer = ready!(self.run.poll(&mut segmenter.session, cx));
-        let kept = core::mem::take(&mut self.kept);
-        Poll::Ready(answer.map(|_| Seen { fit: self.fit, kept }))
     }
 }
 
