@@ -19,10 +19,16 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Session } from '../../crates/rlx-wasm/js/dist/index.js';
 
-const { values, positionals: [folder] } = parseArgs({
+const {
+  values,
+  positionals: [folder],
+} = parseArgs({
   allowPositionals: true,
   options: {
-    ort: { type: 'string' }, only: { type: 'string' }, rounds: { type: 'string', default: '5' }, out: { type: 'string' },
+    ort: { type: 'string' },
+    only: { type: 'string' },
+    rounds: { type: 'string', default: '5' },
+    out: { type: 'string' },
     seconds: { type: 'string', default: '1' },
   },
 });
@@ -46,7 +52,11 @@ function npy(path) {
   const length = long === 2 ? bytes.readUInt16LE(8) : bytes.readUInt32LE(8);
   const head = bytes.toString('latin1', 8 + long, 8 + long + length);
   const type = /'descr': '([^']+)'/.exec(head)?.[1];
-  const dims = /'shape': \(([^)]*)\)/.exec(head)?.[1].split(',').filter((n) => n.trim()).map(Number);
+  const dims = /'shape': \(([^)]*)\)/
+    .exec(head)?.[1]
+    .split(',')
+    .filter((n) => n.trim())
+    .map(Number);
   const data = new Uint8Array(bytes.subarray(8 + long + length)).buffer;
   if (type === '<f4') return { data: new Float32Array(data), dims };
   if (type === '<i8') return { data: new BigInt64Array(data), dims };
@@ -77,7 +87,10 @@ async function rlx(name, inputs) {
 
 async function onnx(name, inputs) {
   const model = join(folder, name, 'model.onnx');
-  const session = await ort.InferenceSession.create(readFileSync(model), { executionProviders: ['wasm'], graphOptimizationLevel: 'all' });
+  const session = await ort.InferenceSession.create(readFileSync(model), {
+    executionProviders: ['wasm'],
+    graphOptimizationLevel: 'all',
+  });
   const given = {};
   for (const input of session.inputNames) {
     const { data, dims } = inputs[input];
@@ -108,10 +121,18 @@ const commit = (() => {
   }
 })();
 const result = {
-  date: new Date().toISOString().slice(0, 10), commit, cpu: cpus()[0].model, cores: cpus().length, node: process.version,
-  onnxruntime_web: JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')).version, threads: 1, rounds: Number(values.rounds), rows: [],
+  date: new Date().toISOString().slice(0, 10),
+  commit,
+  cpu: cpus()[0].model,
+  cores: cpus().length,
+  node: process.version,
+  onnxruntime_web: JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')).version,
+  threads: 1,
+  rounds: Number(values.rounds),
+  rows: [],
 };
-const names = values.only?.split(',') ?? readdirSync(folder).filter((name) => existsSync(join(folder, name, 'model.onnx')));
+const names =
+  values.only?.split(',') ?? readdirSync(folder).filter((name) => existsSync(join(folder, name, 'model.onnx')));
 for (const name of names) {
   const inputs = inputsOf(name);
   const sides = { rlx: await rlx(name, inputs), ort: await onnx(name, inputs) };
@@ -130,7 +151,13 @@ for (const name of names) {
     for (const key of i % 2 === 0 ? ['rlx', 'ort'] : ['ort', 'rlx']) times[key].push(await time(sides[key], runs[key]));
   }
   const [r, o] = [median(times.rlx), median(times.ort)];
-  const row = { model: name, rlx_ms: +r.toFixed(3), ort_ms: +o.toFixed(3), ratio: +(o / r).toFixed(3), apart: +apart.toExponential(1) };
+  const row = {
+    model: name,
+    rlx_ms: +r.toFixed(3),
+    ort_ms: +o.toFixed(3),
+    ratio: +(o / r).toFixed(3),
+    apart: +apart.toExponential(1),
+  };
   result.rows.push(row);
   console.log(JSON.stringify(row));
   for (const side of Object.values(sides)) side.end();
