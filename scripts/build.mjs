@@ -153,7 +153,7 @@ export async function buildAll() {
   await buildPackage();
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   await main(async () => {
     await buildAll();
     if (process.argv.includes('demo')) await buildDemo();

@@ -113,10 +113,7 @@ test('nothing is fetched before a button is pressed, and a model that makes no v
   assert.match(await page.locator('#search-model-error').textContent(), /Choose an encoder/);
   await loadModel(MODEL);
   await page.locator('#search-ready').waitFor();
-  assert.match(
-    await page.locator('#search-ready').textContent(),
-    /^bert makes 64 numbers of each passage, on the CPU/,
-  );
+  assert.match(await page.locator('#search-ready').textContent(), /^bert makes 64 numbers of each passage, on the CPU/);
 });
 
 test('a folder is read, and what is no text is named', async () => {
