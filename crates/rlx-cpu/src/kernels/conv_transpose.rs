@@ -200,11 +200,15 @@ impl Transposed {
             let tile = start..(start + TILE).min(positions);
             self.places(phases, tile.clone(), places);
             patches.aim(&axes, tile.clone());
-            let sums = patches.multiply(level, dtype, planes, &axes, self.channels, filters);
-            for (i, (row, sums)) in rows.clone().zip(sums).enumerate() {
+            // Where no tap reaches the places there are no sums.
+            let mut sums = patches.multiply(level, dtype, planes, &axes, self.channels, filters);
+            for (i, row) in rows.clone().enumerate() {
                 let bias = bias.get(i).copied().unwrap_or(0.0);
                 let line = grown(y, TILE);
-                line.iter_mut().zip(sums).for_each(|(y, sum)| *y = sum + bias);
+                line.fill(bias);
+                if let Some(sums) = sums.next() {
+                    line.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
+                }
                 let line = &line[..tile.len()];
                 if dtype == DType::F32 {
                     spread(line, places, cx.result(0).row(row));
