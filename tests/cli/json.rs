@@ -283,10 +283,14 @@ fn devices_say_what_is_there_and_why_not() {
     let v: Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> =
         v.as_array().unwrap().iter().map(|r| r["device"].as_str().unwrap()).collect();
-    assert_eq!(names, ["reference", "cpu", "webgpu"]);
+    assert_eq!(names, ["reference", "cpu", "webgpu", "cuda"]);
     assert_eq!(v[1]["available"], true);
     assert_eq!(v[2]["available"], false);
     assert!(v[2]["reason"].as_str().unwrap().starts_with("this machine has no WebGPU adapter"));
+    // Without a card or its driver that is what is said.
+    let reason = v[3]["reason"].as_str();
+    let told = reason.is_some_and(|why| why.contains("NVIDIA") || why.contains("CUDA"));
+    assert_eq!(v[3]["available"] == false, told, "{reason:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Times the entries of a model: `entry MODEL DEVICE THREADS`, then lines `ENTRY RUNS FOLDER` on stdin. The inputs
 //! are `FOLDER/NAME.npy`; the milliseconds of every run are answered on one line, and the outputs of the last one
 //! written to `FOLDER/out/NAME.npy`. Where RUNS is `launches`, the answer is instead what each launch of a third run
-//! took on a GPU: its label, kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that another can be timed in turns with it and both
+//! took on a GPU: its label, kernel and nanoseconds, with tabs between them and between launches. A program of its
+//! own, so that another can be timed in turns with it and both
 //! be checked against each other (benches/vision/models.py, benches/encoders/run.py).
 
 use rlx_core::runtime::session::Session;

@@ -6,7 +6,7 @@ use rlx_core::runtime::device::Device;
 use rlx_native::devices::{DEVICES, DeviceRow, OpenOptions};
 use std::sync::Arc;
 
-/// The devices, opened. A machine without an NVIDIA card is common, and a skip of `test`; any other device must be there.
+/// The devices, opened. Where there is no NVIDIA card, that is a skip of `test`; any other device must be there.
 pub fn opened(test: &str) -> Vec<(&'static DeviceRow, Arc<dyn Device>)> {
     let mut all = Vec::new();
     for row in DEVICES {

@@ -76,8 +76,9 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
     Ok(Planned::new(kernel, &splits, work).reads_panels(weights))
 }
 
-/// Rows of x in a block, at most: it is multiplied with all weights before the next block. So few stay in a core's second
-/// cache, or the third where they are long, and so many hide that every block reads the weights anew.
+/// Rows of x in a block, at most: it is multiplied with all weights before the next block. So few stay in a
+/// core's second cache, or the third where they are long, and so many hide that every block reads the weights
+/// anew.
 const BLOCK: usize = 128;
 
 /// Memory of a worker that every matmul reuses.
