@@ -66,48 +66,46 @@ function near(got, want) {
   assert.ok(off.length <= want.length / 50, `${off.length} of ${want.length} bytes are off by one`);
 }
 
-for (const device of ['cpu', 'webgpu']) {
-  test(`on ${device} an image is the command line's, with a preview of every step but the last`, async (t) => {
-    const { image, png, previews, steps, loads, progress, about, info, same } = await inPage(async ({ device, prompt, options }) => {
-      const progress = [];
-      const generator = await globalThis.t.ImageGenerator.load({ model: '/klein/', device, onProgress: (told) => progress.push(told) });
-      const about = { sizeStep: generator.sizeStep, usualSteps: generator.usualSteps, guided: generator.guided };
-      const [steps, previews, loads] = [[], [], []];
-      const image = await generator.generate(prompt, {
-        ...options, preview: true,
-        onStep: ({ step, steps: all, preview }) => {
-          steps.push([step, all]);
-          if (preview) previews.push([preview.width, preview.height, ...preview.data]);
-        },
-        onLoad: ({ model, phase }) => phase === 'ready' && loads.push(model),
-      });
-      const again = await generator.generate(prompt, { ...options, onLoad: ({ model, phase, from }) => phase === 'ready' && loads.push(`${model} ${from}`) });
-      const info = generator.info();
-      const png = await globalThis.t.pixels(await image.toBlob());
-      generator.dispose();
-      return { image: [image.width, image.height, ...image.data], png, previews, steps, loads, progress, about, info, same: again.data.join() === image.data.join() };
-    }, { device, prompt: PROMPT, options: OPTIONS });
-    assert.deepEqual(about, { sizeStep: 4, usualSteps: 4, guided: false });
-    near(image, native);
-    t.diagnostic(`${image.filter((x, i) => x !== native[i]).length} of ${image.length} bytes are off by one`);
-    assert.deepEqual(png, image);
-    assert.equal(same, true);
-    assert.deepEqual(steps, [[1, 3], [2, 3], [3, 3]]);
-    assert.equal(previews.length, 2);
-    for (const preview of previews) {
-      assert.deepEqual(preview.slice(0, 2), [28, 20]);
-      assert.notDeepEqual(preview, image);
-    }
-    // The first image finds the reader of prompts on the device.
-    assert.deepEqual(loads, ['transformer', 'vae', 'text_encoder cache', 'transformer cache', 'vae cache']);
-    const all = ['text_encoder/model.safetensors', 'transformer/diffusion_pytorch_model.safetensors', 'vae/diffusion_pytorch_model.safetensors'].reduce((sum, path) => sum + read(path).length, 0);
-    assert.deepEqual(progress.filter(({ phase }) => phase === 'ready').map(({ loadedBytes, totalBytes }) => [loadedBytes, totalBytes]), [[all, all]]);
-    assert.ok(progress.every(({ loadedBytes }, i) => i === 0 || loadedBytes >= progress[i - 1].loadedBytes), 'bytes never become fewer');
-    assert.equal(info.device, device);
-    assert.equal(info.model.family, 'flux2');
-    assert.ok(info.weightBytes > 100_000, String(info.weightBytes));
-  });
-}
+test('an image is the command line\'s, with a preview of every step but the last', async (t) => {
+  const { image, png, previews, steps, loads, progress, about, info, same } = await inPage(async ({ prompt, options }) => {
+    const progress = [];
+    const generator = await globalThis.t.ImageGenerator.load({ model: '/klein/', device: 'webgpu', onProgress: (told) => progress.push(told) });
+    const about = { sizeStep: generator.sizeStep, usualSteps: generator.usualSteps, guided: generator.guided };
+    const [steps, previews, loads] = [[], [], []];
+    const image = await generator.generate(prompt, {
+      ...options, preview: true,
+      onStep: ({ step, steps: all, preview }) => {
+        steps.push([step, all]);
+        if (preview) previews.push([preview.width, preview.height, ...preview.data]);
+      },
+      onLoad: ({ model, phase }) => phase === 'ready' && loads.push(model),
+    });
+    const again = await generator.generate(prompt, { ...options, onLoad: ({ model, phase, from }) => phase === 'ready' && loads.push(`${model} ${from}`) });
+    const info = generator.info();
+    const png = await globalThis.t.pixels(await image.toBlob());
+    generator.dispose();
+    return { image: [image.width, image.height, ...image.data], png, previews, steps, loads, progress, about, info, same: again.data.join() === image.data.join() };
+  }, { prompt: PROMPT, options: OPTIONS });
+  assert.deepEqual(about, { sizeStep: 4, usualSteps: 4, guided: false });
+  near(image, native);
+  t.diagnostic(`${image.filter((x, i) => x !== native[i]).length} of ${image.length} bytes are off by one`);
+  assert.deepEqual(png, image);
+  assert.equal(same, true);
+  assert.deepEqual(steps, [[1, 3], [2, 3], [3, 3]]);
+  assert.equal(previews.length, 2);
+  for (const preview of previews) {
+    assert.deepEqual(preview.slice(0, 2), [28, 20]);
+    assert.notDeepEqual(preview, image);
+  }
+  // The first image finds the reader of prompts on the device.
+  assert.deepEqual(loads, ['transformer', 'vae', 'text_encoder cache', 'transformer cache', 'vae cache']);
+  const all = ['text_encoder/model.safetensors', 'transformer/diffusion_pytorch_model.safetensors', 'vae/diffusion_pytorch_model.safetensors'].reduce((sum, path) => sum + read(path).length, 0);
+  assert.deepEqual(progress.filter(({ phase }) => phase === 'ready').map(({ loadedBytes, totalBytes }) => [loadedBytes, totalBytes]), [[all, all]]);
+  assert.ok(progress.every(({ loadedBytes }, i) => i === 0 || loadedBytes >= progress[i - 1].loadedBytes), 'bytes never become fewer');
+  assert.equal(info.device, 'webgpu');
+  assert.equal(info.model.family, 'flux2');
+  assert.ok(info.weightBytes > 100_000, String(info.weightBytes));
+});
 
 test('a folder of files, models that stay on the device, and an image that another model takes', async () => {
   const found = await inPage(async ({ prompt, options }) => {
@@ -119,7 +117,7 @@ test('a folder of files, models that stay on the device, and an image that anoth
       const file = new File([await (await fetch(`/klein/${name}`)).blob()], name.split('/').at(-1));
       return Object.defineProperty(file, 'webkitRelativePath', { value: `klein/${name}` });
     }));
-    const generator = await t.ImageGenerator.load({ model: files, device: 'cpu', resident: true });
+    const generator = await t.ImageGenerator.load({ model: files, device: 'webgpu', resident: true });
     const loads = [];
     const onLoad = ({ model }) => loads.push(model);
     const first = await generator.generate(prompt, { ...options, onLoad });
@@ -136,7 +134,7 @@ test('a folder of files, models that stay on the device, and an image that anoth
 
 test('a signal ends an image within a step; the next one is made, and a generator that is gone says so', async () => {
   const found = await inPage(async ({ prompt, options }) => {
-    const generator = await t.ImageGenerator.load({ model: '/klein/', device: 'cpu' });
+    const generator = await t.ImageGenerator.load({ model: '/klein/', device: 'webgpu' });
     const abort = new AbortController();
     const steps = [];
     const faults = [];
@@ -155,7 +153,7 @@ test('a signal ends an image within a step; the next one is made, and a generato
     faults.push(await late);
     const loading = new AbortController();
     setTimeout(() => loading.abort(), 5);
-    faults.push(await t.fault(() => t.ImageGenerator.load({ model: '/klein/', device: 'cpu', signal: loading.signal })));
+    faults.push(await t.fault(() => t.ImageGenerator.load({ model: '/klein/', device: 'webgpu', signal: loading.signal })));
     return { heard, later: steps.length, image: [image.width, image.height, ...image.data], faults };
   }, { prompt: PROMPT, options: OPTIONS });
   assert.deepEqual([found.heard, found.later], [2, 2]);
@@ -171,7 +169,8 @@ test('pipelines that are broken, and what is none, are errors by name', async ()
   const models = [...Object.keys(BROKEN).map((name) => `/${name}/`), '/nothing/', '/klein/vae/', '/klein/model_index.json'];
   const faults = await inPage(async (models) => {
     const found = [];
-    for (const model of models) found.push(await t.fault(() => t.ImageGenerator.load({ model, device: 'cpu' })));
+    for (const model of models) found.push(await t.fault(() => t.ImageGenerator.load({ model, device: 'webgpu' })));
+    found.push(await t.fault(() => t.ImageGenerator.load({ model: '/klein/', device: 'cpu' })));
     return found;
   }, models);
   for (const [i, { code, what, at }] of Object.values(BROKEN).entries()) {
@@ -179,5 +178,6 @@ test('pipelines that are broken, and what is none, are errors by name', async ()
     assert.match(faults[i].what, what);
     assert.match(faults[i].at, at);
   }
-  assert.deepEqual(faults.slice(-3).map((fault) => fault?.code), ['io', 'io', 'usage'], JSON.stringify(faults.slice(-3)));
+  assert.deepEqual(faults.slice(-4).map((fault) => fault?.code), ['io', 'io', 'io', 'unsupported'], JSON.stringify(faults.slice(-4)));
+  assert.match(faults.at(-1).what, /WebGPU alone/);
 });

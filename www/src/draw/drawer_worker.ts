@@ -20,7 +20,7 @@ serve<DrawAsk>(
 );
 
 async function load(ask: LoadAsk, telling: Telling): Promise<DrawerInfo> {
-  generator = await ImageGenerator.load({ model: modelOf(ask), device: ask.load.device, ...telling });
+  generator = await ImageGenerator.load({ model: modelOf(ask), device: 'webgpu', ...telling });
   const { sizeStep, usualSteps } = generator;
   return { ...whereOf(generator.info()), sizeStep, usualSteps };
 }

@@ -27,8 +27,8 @@ export interface Drawing {
 /** What the form says; an empty text is left to the pipeline or to chance. */
 export const form = {
   prompt: signal(''),
-  width: signal('1024'),
-  height: signal('1024'),
+  width: signal('512'),
+  height: signal('512'),
   steps: signal(''),
   seed: signal(''),
   preview: signal(false),

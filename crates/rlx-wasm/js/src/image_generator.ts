@@ -10,6 +10,9 @@ import { platform } from './platform.js';
 import type { SessionInfo } from './session_types.js';
 import type { WasmImagined } from './wasm_session.js';
 
+/** Pixels along an edge where nobody says how many: the decoder binds more for larger images than many GPUs allow. */
+const USUAL_SIZE = 512;
+
 /** The options of `generate`: numbers, their least, and whether they are whole. */
 const NUMBERS = { width: [1, true], height: [1, true], steps: [1, true], seed: [0, true], guidance: [1, false] } as const;
 const OTHERS = ['preview', 'onStep', 'onLoad', 'signal'];
@@ -58,7 +61,7 @@ export class ImageGenerator {
     this.#live.check();
     if (typeof prompt !== 'string') throw usage('generate takes a text', 'prompt');
     checkOptions(options);
-    const { signal, onStep, onLoad, ...numbers } = options;
+    const { signal, onStep, onLoad, ...numbers } = { width: USUAL_SIZE, height: USUAL_SIZE, ...options };
     const [tellStep, tellLoad] = [onStep && listening(onStep), onLoad && listening(onLoad)];
     throwIfAborted(signal);
     return this.#live.call(signal, async (wasm) => {
