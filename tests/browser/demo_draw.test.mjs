@@ -18,7 +18,7 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rlx-draw-'));
   demo = await startDemo();
   ({ page, logs } = await demo.open(`${SMALL}#draw`, { viewport: { width: 1280, height: 900 } }));
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(180_000); // a GPU in software compiles the kernels of three models
   page.context().on('request', (request) => {
     if (!request.url().startsWith(demo.server.url) && !/^(blob|data):/.test(request.url()))
       elsewhere.push(request.url());
