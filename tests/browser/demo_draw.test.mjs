@@ -16,7 +16,7 @@ let demo, page, logs, folder;
 const elsewhere = [];
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'rlx-draw-'));
-  demo = await startDemo();
+  demo = await startDemo({ webgpu: true });
   ({ page, logs } = await demo.open(`${SMALL}#draw`, { viewport: { width: 1280, height: 900 } }));
   page.setDefaultTimeout(180_000); // a GPU in software compiles the kernels of three models
   page.context().on('request', (request) => {
@@ -58,7 +58,7 @@ test('nothing is fetched before a button is pressed; what is no pipeline is told
   await page.locator('#draw-model-error').waitFor();
   await loadModel('fixtures/flux2_klein/');
   await page.locator('#draw-ready').waitFor();
-  assert.match(await page.locator('#draw-ready').textContent(), /draws on the CPU/);
+  assert.match(await page.locator('#draw-ready').textContent(), /draws on the GPU/);
   assert.equal(await page.locator('#draw-model-error').count(), 0);
 });
 

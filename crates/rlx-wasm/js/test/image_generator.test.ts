@@ -78,7 +78,7 @@ test('models are loaded as an image needs them; steps are told, with previews if
   const loads: string[] = [];
   const image = await generator.generate('a fox', { seed: 5, preview: true, onStep: (step) => steps.push(step), onLoad: ({ model, loadedBytes }) => loads.push(`${model} ${loadedBytes}`) });
   assert.deepEqual(wasm.log, [
-    'imagine a fox {"seed":5,"preview":true}', 'load text_encoder', 'imagined 0', 'load transformer', 'imagined 1', 'imagined 2', 'load vae', 'imagined 3',
+    'imagine a fox {"width":512,"height":512,"seed":5,"preview":true}', 'load text_encoder', 'imagined 0', 'load transformer', 'imagined 1', 'imagined 2', 'load vae', 'imagined 3',
   ]);
   assert.deepEqual(loads, ['text_encoder 3', 'transformer 3', 'vae 3']);
   assert.deepEqual(steps.map(({ step, steps, preview }) => [step, steps, preview && [...preview.data]]), [[1, 2, [1, 1, 2, 255]], [2, 2, undefined]]);
