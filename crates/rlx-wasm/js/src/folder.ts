@@ -1,8 +1,8 @@
 /**
  * A model's files. GGUF files, or one of safetensors, are read as they are given. A folder, as transformers and
  * sentence-transformers write them, has small files besides, and its weights are `model.safetensors` or the files
- * that `model.safetensors.index.json` names. A pipeline's folder has folders of models. It is an address with `/` at its end, a list of its files, or what
- * `modelOf` made of a directory.
+ * that `model.safetensors.index.json` names; a pipeline's folder has folders of models. A folder is given as an
+ * address with `/` at its end, as a list of its files, or as what `modelOf` made of a directory.
  */
 
 import { addressOf } from './address.js';
@@ -17,7 +17,7 @@ import type { WasmLoading } from './wasm.js';
 
 /** Most bytes of a configuration or a tokenizer. */
 const TEXT_BYTES = 64 << 20;
-/** What the files of weights are called, of transformers. */
+/** What transformers calls the files of a model's weights, before their ending. */
 const STEM = 'model';
 /** The folder inside a model's that has the templates which are not the usual one. */
 const TEMPLATES = 'additional_chat_templates';
@@ -135,7 +135,7 @@ export function giveTexts(wasm: WasmLoading, texts: readonly ReadText[]): void {
 }
 
 /** Reads texts, or their substitutes. */
-export async function readTexts(texts: readonly TextFile[], open: Bringing['open']): Promise<ReadText[]> {
+async function readTexts(texts: readonly TextFile[], open: Bringing['open']): Promise<ReadText[]> {
   const read = await Promise.all(texts.map((text) => readFirst(text, open)));
   return read.filter((text) => text !== undefined);
 }

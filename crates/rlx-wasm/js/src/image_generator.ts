@@ -61,7 +61,7 @@ export class ImageGenerator {
     this.#live.check();
     if (typeof prompt !== 'string') throw usage('generate takes a text', 'prompt');
     checkOptions(options);
-    const { signal, onStep, onLoad, ...numbers } = { width: USUAL_SIZE, height: USUAL_SIZE, ...options };
+    const { signal, onStep, onLoad, width = USUAL_SIZE, height = USUAL_SIZE, ...others } = options;
     const [tellStep, tellLoad] = [onStep && listening(onStep), onLoad && listening(onLoad)];
     throwIfAborted(signal);
     return this.#live.call(signal, async (wasm) => {
@@ -69,7 +69,7 @@ export class ImageGenerator {
       const stop = () => abort.abort();
       signal?.addEventListener('abort', stop, { once: true });
       try {
-        wasm.imagine(prompt, JSON.stringify(numbers));
+        wasm.imagine(prompt, JSON.stringify({ width, height, ...others }));
         for (;;) {
           for (const model of wasm.neededParts()) {
             await this.#pipeline.put(model, abort, tellLoad && ((progress) => tellLoad({ ...progress, model })));

@@ -3,7 +3,7 @@
 import type { FileItem } from './options.js';
 import { usage } from './error.js';
 import { textOf } from './folder.js';
-import type { ModelFiles, TextFile } from './folder.js';
+import type { Folder, ModelFiles, TextFile } from './folder.js';
 import { isFile, modelItems } from './options.js';
 import type { ImageGeneratorOptions } from './generator_types.js';
 import type { ImageFeaturesOptions } from './image_types.js';
@@ -70,9 +70,7 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
   if (maxTokens !== undefined && !(Number.isSafeInteger(maxTokens) && maxTokens >= 2)) {
     throw usage(`maxTokens is ${String(maxTokens)}, it must be a whole number from 2 on`, 'maxTokens');
   }
-  const given: TextFile[] = [];
-  if (config !== undefined) given.push({ name: 'config.json', from: fileOf(config, 'config') });
-  if (tokenizer !== undefined) given.push({ name: 'tokenizer', from: fileOf(tokenizer, 'tokenizer') });
+  const given = givenTexts([['config', 'config.json', config], ['tokenizer', 'tokenizer', tokenizer]]);
   const texts: NetworkFiles['texts'] = (folder) => {
     if (!folder) return given;
     const found = [...given];
@@ -84,38 +82,35 @@ export function embedderFiles(options: EmbedderOptions): NetworkFiles {
   return { items: modelItems(model, 'model'), texts };
 }
 
+/** The texts that options give: each option, what the module calls its file, and its value. */
+function givenTexts(options: readonly (readonly [string, string, unknown])[]): TextFile[] {
+  return options.flatMap(([option, name, value]) => (value === undefined ? [] : [{ name, from: fileOf(value, option) }]));
+}
+
 /** The files of a model of images, from checked options. */
 export function imageFiles(options: ImageFeaturesOptions): NetworkFiles {
   checkNetworkOptions(options, ['model', 'config', 'preprocessor']);
-  const { model, config, preprocessor } = options;
-  const given: TextFile[] = [];
-  if (config !== undefined) given.push({ name: 'config.json', from: fileOf(config, 'config') });
-  if (preprocessor !== undefined) given.push({ name: 'preprocessor_config.json', from: fileOf(preprocessor, 'preprocessor') });
-  const texts: NetworkFiles['texts'] = (folder) => {
-    if (!folder) return given;
-    const found = [...given];
-    if (config === undefined) found.push(textOf(folder, 'config.json'));
-    if (preprocessor === undefined) found.push(textOf(folder, 'preprocessor_config.json', 'none'));
-    return found;
-  };
-  return { items: modelItems(model, 'model'), texts };
+  return imageModelFiles(options, [], (folder) => textOf(folder, 'preprocessor_config.json', 'none'));
 }
 
 /** The files of a model that finds things in images, from checked options. */
 export function segmenterFiles(options: SegmenterOptions): NetworkFiles {
   checkNetworkOptions(options, ['model', 'config', 'preprocessor', 'tokenizer']);
-  const { model, config, preprocessor, tokenizer } = options;
-  const given: TextFile[] = [];
-  if (config !== undefined) given.push({ name: 'config.json', from: fileOf(config, 'config') });
-  if (preprocessor !== undefined) given.push({ name: 'preprocessor_config.json', from: fileOf(preprocessor, 'preprocessor') });
-  if (tokenizer !== undefined) given.push({ name: 'tokenizer.json', from: fileOf(tokenizer, 'tokenizer') });
+  const given = givenTexts([['tokenizer', 'tokenizer.json', options.tokenizer]]);
+  const files = imageModelFiles(options, given, (folder) => textOf(folder, 'preprocessor_config.json', textOf(folder, 'processor_config.json', 'none')));
+  // Most models know no words: the module says so, once it has seen the configuration.
+  const words = (folder: Folder): TextFile[] => (given.length > 0 ? [] : [textOf(folder, 'tokenizer.json', 'none')]);
+  return { ...files, texts: (folder) => [...files.texts(folder), ...(folder ? words(folder) : [])] };
+}
+
+/** The files of a model of images: the texts that options give, and those of its folder that no option gives. */
+function imageModelFiles({ model, config, preprocessor }: ImageFeaturesOptions, others: readonly TextFile[], preparing: (folder: Folder) => TextFile): NetworkFiles {
+  const given = [...givenTexts([['config', 'config.json', config], ['preprocessor', 'preprocessor_config.json', preprocessor]]), ...others];
   const texts: NetworkFiles['texts'] = (folder) => {
     if (!folder) return given;
     const found = [...given];
     if (config === undefined) found.push(textOf(folder, 'config.json'));
-    if (preprocessor === undefined) found.push(textOf(folder, 'preprocessor_config.json', textOf(folder, 'processor_config.json', 'none')));
-    // Most models know no words: the module says so, once it has seen the configuration.
-    if (tokenizer === undefined) found.push(textOf(folder, 'tokenizer.json', 'none'));
+    if (preprocessor === undefined) found.push(preparing(folder));
     return found;
   };
   return { items: modelItems(model, 'model'), texts };

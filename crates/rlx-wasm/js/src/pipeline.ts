@@ -48,7 +48,7 @@ export class Pipeline {
       options: { ...noPurpose, imagine: true, resident } satisfies WasmSessionOptions,
       load: async (wasm, { host, abort, model: { files: folder, texts }, open }) => {
         // The noise that an image begins with has a kernel on WebGPU, and none on a page's CPU.
-        if (!host) throw new RlxError('unsupported', 'images are made with WebGPU alone', { hint: 'use a browser and a device with WebGPU, and device: \'webgpu\' where a GPU in software is meant' });
+        if (!host) throw new RlxError('unsupported', 'images are made with WebGPU alone', { hint: 'open the page in a browser with WebGPU; device: \'webgpu\' takes a GPU in software too' });
         if (Array.isArray(folder)) throw usage('the model is no folder', 'model', 'give the address of a pipeline\'s folder, with / at its end');
         giveTexts(wasm, texts);
         opened = { folder, about: JSON.parse(wasm.openPipeline(folder.name)) as WasmPipeline };
