@@ -11,7 +11,8 @@ pub mod generate;
 pub mod imagine;
 pub mod memory;
 pub mod model;
-#[cfg(feature = "vision")]
+// Words are a prompt too.
+#[cfg(all(feature = "vision", feature = "text"))]
 pub mod segment;
 pub mod selftest;
 pub mod session;

@@ -92,7 +92,8 @@ impl Cuda {
     /// `DeviceUnavailable` that says what is missing.
     pub fn new(ordinal: usize, cache: Option<PathBuf>) -> Result<Cuda> {
         if let Some(why) = unavailable() {
-            return Err(Error::new(Code::DeviceUnavailable, why));
+            let hint = "install it, or use another device: `rlx devices` lists them";
+            return Err(Error::new(Code::DeviceUnavailable, why).hint(hint));
         }
         let unavailable = |e: DriverError| {
             let mut e = error("CUDA did not start", e);
