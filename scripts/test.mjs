@@ -6,7 +6,7 @@
 
 import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { print, withOutput } from './lib/output.mjs';
 import { ensureNpm, inRoot, main, requireNode, requireRust, say, seconds, Stop } from './lib/tools.mjs';
@@ -16,6 +16,8 @@ import { Tally } from './lib/tally.mjs';
 const LOGS = inRoot('target', 'test-logs');
 /** Seconds between two lines that say what is running. */
 const HEARTBEAT = 30;
+/** Files of browser tests whose times are told at the end: where a run that takes too long is to be made shorter. */
+const SLOWEST = 20;
 
 /** Stages that run now: name, when they began, the last line that they printed. */
 const running = new Map();
@@ -104,6 +106,8 @@ await main(async () => {
 
   for (const skip of total.skipped) say(`skipped: ${skip}`);
   for (const what of total.unsteady) say(`unsteady: ${what}`);
+  const slowest = total.times.sort((a, b) => b.ms - a.ms).slice(0, SLOWEST);
+  if (slowest.length > 0) say(`the slowest files: ${slowest.map(({ what, ms }) => `${basename(what, '.test.mjs')} ${(ms / 1000).toFixed(0)} s`).join(', ')}`);
   const unexpected = total.unexpected();
   if (process.env.CI && unexpected.length > 0) {
     failures.push(`${unexpected.length} skipped tests are not in tests/skips.txt: ${unexpected.join('; ')}`);

@@ -96,7 +96,11 @@ async function browser(tally) {
     const slow = SLOW.map((name) => join('tests/browser', name)).filter((file) => all.includes(file));
     waiting = [...slow, ...all.filter((file) => !slow.includes(file))];
   }
-  for (let file = waiting.shift(); file; file = waiting.shift()) await browserFile(tally, file);
+  for (let file = waiting.shift(); file; file = waiting.shift()) {
+    const began = performance.now();
+    await browserFile(tally, file);
+    tally.times.push({ what: file, ms: performance.now() - began });
+  }
 }
 
 /**
@@ -190,8 +194,9 @@ export const STAGES = {
     await once(buildAll);
     await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
+    await cargoTests(tally, '-p', 'rlx-webgpu', '--no-fail-fast', '--', '--ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
-    const files = ['tests/browser/parity.test.mjs', 'tests/browser/logits.test.mjs', 'tests/runtimes/parity.test.mjs'];
+    const files = ['tests/browser/parity.test.mjs', 'tests/browser/logits.test.mjs', 'tests/browser/recorded_folders.test.mjs', 'tests/runtimes/parity.test.mjs'];
     await nodeTests(tally, '--test-concurrency=1', ...files);
   },
 };

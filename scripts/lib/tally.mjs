@@ -18,6 +18,8 @@ export class Tally {
   failures = new Set();
   /** What failed, and passed when it ran once more. */
   unsteady = [];
+  /** How long parts of a stage took: `what`, `ms`. */
+  times = [];
 
   /**
    * Adds up what cargo's and node's test runners print. A Rust test that skips itself is one of those that
@@ -45,11 +47,12 @@ export class Tally {
   }
 
   /** Adds another's counts. */
-  merge({ passed, failed, skipped, unsteady }) {
+  merge({ passed, failed, skipped, unsteady, times }) {
     this.passed += passed;
     this.failed += failed;
     this.skipped.push(...skipped);
     this.unsteady.push(...unsteady);
+    this.times.push(...times);
   }
 
   /** Whether a file of browser tests may run once more: a page stopped answering, or no more than two tests failed. */

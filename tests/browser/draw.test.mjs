@@ -36,7 +36,7 @@ before(async () => {
   const own = Object.fromEntries(Object.keys(BROKEN).map((name) => [`/${name}/`, KLEIN]));
   server = await startServer({ mounts: { ...mounts, ...own, '/klein/': KLEIN, '/fixtures/': join(root, 'tests/fixtures') }, files: { '/native.png': readFileSync(out), ...Object.fromEntries(broken) } });
   browser = await launch();
-  ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`));
+  ({ page, logs } = await openPage(browser, `${server.url}/pages/empty.html`, { oneDevice: true }));
   await page.evaluate(async () => {
     const { ImageGenerator, ImageFeatures } = await import('/dist/index.js');
     const fault = (work) => work().then(() => null, ({ code, what, at, hint }) => ({ code, what, at, hint }));

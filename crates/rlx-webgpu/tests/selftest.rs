@@ -331,6 +331,7 @@ fn change(wgsl: &str) -> String {
 }
 
 #[test]
+#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
 fn a_wrong_kernel_of_any_family_is_an_error() {
     let gpu = || NativeGpu::new(None).expect("these tests need a WebGPU adapter");
     for &(what, activations, from, to) in WRONG {
