@@ -198,6 +198,21 @@ fn indices_along_an_axis() {
 }
 
 #[test]
+fn random_numbers_are_the_references() {
+    for key in [[0; 4], [7, 9, u32::MAX, 3], [1, 2, u32::MAX - 4, u32::MAX]] {
+        for dims in [&[1u64][..], &[5, 13], &[], &[0, 4], &[3, 700]] {
+            let key = u32s(&[4], &key);
+            check_bytes(
+                RandomUniform { dims: Shape::of(dims) },
+                std::slice::from_ref(&key),
+                "uniform",
+            );
+            check_bytes(RandomNormal { dims: Shape::of(dims) }, &[key], "normal");
+        }
+    }
+}
+
+#[test]
 fn slices_of_a_state_are_overwritten() {
     let mut random = Random(57);
     for scalar in SIZES {

@@ -38,7 +38,7 @@ pub fn target() -> Target {
             norm_add: true,
             ..Fusions::NONE
         },
-        formats: crate::kernels::FORMATS.to_vec(),
+        formats: Target::every_format(),
         int8: false,
         int16: false,
         super_blocks: rlx_core::types::BlockFormat::Q8_0,

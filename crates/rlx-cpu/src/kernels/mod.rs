@@ -77,6 +77,8 @@ mod predict;
 pub(crate) mod product;
 mod quantize_rows;
 #[cfg(feature = "graphs")]
+mod random;
+#[cfg(feature = "graphs")]
 mod reduce;
 #[cfg(feature = "reference")]
 mod reference;
@@ -206,6 +208,8 @@ kernels! {
     Slice: slice::takes, slice::plan;
     Concat: concat::takes, concat::plan;
     Iota: iota::takes, iota::plan;
+    #[cfg(feature = "graphs")] RandomUniform: random::takes, random::plan;
+    #[cfg(feature = "graphs")] RandomNormal: random::takes_normal, random::plan_normal;
     #[cfg(feature = "graphs")] Select: select::takes, select::plan;
     #[cfg(feature = "graphs")] Compare: compare::takes, compare::plan;
     #[cfg(feature = "graphs")] Cast: cast::takes, cast::plan;

@@ -2,6 +2,7 @@
 
 use rlx_core::ir::lir::{Slice, Space};
 use rlx_core::plan::WeightPlan;
+use rlx_core::types::DType;
 use rlx_core::{Error, Result};
 use std::fmt::{Display, Write};
 
@@ -33,12 +34,14 @@ pub(super) struct Emit<'a> {
     /// The control block's state, and rows of a token, where a step leaves the rows of absent tokens out.
     live: Option<(u32, u64)>,
     pub definitions: String,
+    /// Decoders of weights that the text names.
+    pub decoders: Vec<&'static str>,
     pub arguments: Vec<Argument>,
 }
 
 impl<'a> Emit<'a> {
     pub fn new(plan: &'a WeightPlan, live: Option<(u32, u64)>) -> Self {
-        Emit { plan, live, definitions: String::new(), arguments: Vec::new() }
+        Emit { plan, live, definitions: String::new(), decoders: Vec::new(), arguments: Vec::new() }
     }
 
     /// Defines a word of the text.
@@ -61,6 +64,20 @@ impl<'a> Emit<'a> {
         let n = super::word(n)?;
         self.define(name, format_args!("{n}u"));
         Ok(())
+    }
+
+    /// Defines, with this prefix, the decoder of weights of a type and the bytes of their rows of `k`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a type without one.
+    pub fn weights(&mut self, prefix: &str, dtype: DType, k: u64) -> Result<()> {
+        let decoder = super::decoder(dtype)
+            .ok_or_else(|| super::unsupported(format!("weights of {dtype}")))?;
+        let bytes =
+            dtype.row_bytes(k).ok_or_else(|| Error::internal("a row of no whole blocks"))?;
+        self.decoders.push(decoder);
+        self.define(&format!("{prefix}FORMAT"), decoder);
+        self.size(&format!("{prefix}ROW_BYTES"), bytes)
     }
 
     /// Defines a number.

@@ -2,11 +2,11 @@
 
 use super::takes::{self, Taken};
 use super::{Context, Kernel, decoder, matrix, unsupported};
+use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Kind, Type};
-use rlx_core::{Error, Result};
 
 /// Rows of a matrix, by words of any shape.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
@@ -44,9 +44,7 @@ pub(super) fn gather(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("ROWS", rows)?;
     // The preprocessor compares it.
     emit.define("WIDTH", width);
-    let bytes = table.ty.dtype.row_bytes(k);
-    emit.size("ROW_BYTES", bytes.ok_or_else(|| Error::internal("a row of no whole blocks"))?)?;
-    emit.define("FORMAT", decoder(table.ty.dtype).unwrap_or_default());
+    emit.weights("", table.ty.dtype, k)?;
     let threads = n * (k / width);
     Ok(vec![emit.kernel(
         "gather",

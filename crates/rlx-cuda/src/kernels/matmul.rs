@@ -2,11 +2,11 @@
 
 use super::takes::{self, Taken};
 use super::{Context, Emit, Kernel, decoder, matrix, mismatch, scalar, unsupported};
+use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Epilogue, Op};
 use rlx_core::target::Target;
-use rlx_core::types::{DType, Kind, Type};
-use rlx_core::{Error, Result};
+use rlx_core::types::{Kind, Type};
 
 /// Rows of x that are multiplied by warps of a column each; more of them by tiles.
 const FEW: u64 = 8;
@@ -43,12 +43,12 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         let mut emit = cx.emit(step);
         emit.argument(&step.operands[0])?;
         emit.argument(w)?;
-        weights(&mut emit, "", w.ty.dtype, k)?;
+        emit.weights("", w.ty.dtype, k)?;
         emit.define("WEIGHT_PARAMETER", "");
         if let Epilogue::Glu(_) = op.epilogue {
             let up = &step.operands[parts.weights + 1];
             emit.argument(up)?;
-            weights(&mut emit, "UP_", up.ty.dtype, k)?;
+            emit.weights("UP_", up.ty.dtype, k)?;
             emit.define("GLU", "");
             emit.define("WEIGHT_PARAMETER", ", const u8* __restrict__ up");
         }
@@ -75,14 +75,6 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         });
     }
     Ok(launches)
-}
-
-/// Defines the decoder of a weight and the bytes of its rows.
-fn weights(emit: &mut Emit<'_>, prefix: &str, dtype: DType, k: u64) -> Result<()> {
-    let name = decoder(dtype).ok_or_else(|| unsupported(format!("weights of {dtype}")))?;
-    let bytes = dtype.row_bytes(k).ok_or_else(|| Error::internal("a row of no whole blocks"))?;
-    emit.define(&format!("{prefix}FORMAT"), name);
-    emit.size(&format!("{prefix}ROW_BYTES"), bytes)
 }
 
 /// Defines what happens to a product `v` of result `i` (and `u`, a second product) at row `m`, column `n`.

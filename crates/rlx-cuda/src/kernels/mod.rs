@@ -7,6 +7,7 @@ mod attention;
 mod copies;
 mod elementwise;
 mod emit;
+mod formats;
 mod gather;
 mod kv_write;
 mod matmul;
@@ -20,6 +21,7 @@ mod takes;
 pub use emit::{Argument, Memory};
 
 use emit::Emit;
+use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
 use rlx_core::ops::Alias;
 use rlx_core::plan::WeightPlan;
@@ -27,22 +29,6 @@ use rlx_core::target::{Caches, KernelClaim, RegionLimits, Takes, Target};
 use rlx_core::types::{BlockFormat, DType, Scalar, Type};
 use rlx_core::{Code, Error, Result};
 use std::sync::LazyLock;
-
-/// Packed formats that `formats.cuh` decodes.
-pub(crate) const FORMATS: [BlockFormat; 12] = [
-    BlockFormat::Q4_0,
-    BlockFormat::Q4_1,
-    BlockFormat::Q5_0,
-    BlockFormat::Q5_1,
-    BlockFormat::Q8_0,
-    BlockFormat::Q2K,
-    BlockFormat::Q3K,
-    BlockFormat::Q4K,
-    BlockFormat::Q5K,
-    BlockFormat::Q6K,
-    BlockFormat::Q1_0,
-    BlockFormat::Q2_0,
-];
 
 /// The longest chain of elementwise operators in one kernel.
 pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 8 };
@@ -147,7 +133,6 @@ pub(crate) fn kernels(program: &Program, step: &Step, plan: &WeightPlan) -> Resu
 }
 
 const COMMON: &str = include_str!("common.cuh");
-const DECODERS: &str = include_str!("formats.cuh");
 
 impl Emit<'_> {
     /// The kernel of an operator's file, whose function has its name.
@@ -165,9 +150,9 @@ impl Emit<'_> {
         if x >= 1 << 31 || y >= 1 << 16 || z >= 1 << 16 {
             return Err(unsupported(format!("a launch of {x} x {y} x {z} blocks")));
         }
-        let decoders = if self.definitions.contains("FORMAT") { DECODERS } else { "" };
+        let decoders = formats::texts(&self.decoders);
         Ok(Kernel {
-            source: [COMMON, decoders, &self.definitions, text].concat(),
+            source: [COMMON, &decoders, &self.definitions, text].concat(),
             entry,
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),
@@ -196,28 +181,6 @@ fn matrix(slice: &Slice) -> Result<(u64, u64)> {
         [rows @ .., columns] => Ok((rows.iter().product(), *columns)),
         _ => Err(Error::internal(format!("{} has no rows", slice.ty))),
     }
-}
-
-/// The type in `formats.cuh` that decodes weights of this type.
-fn decoder(dtype: DType) -> Option<&'static str> {
-    Some(match dtype {
-        DType::Scalar(Scalar::F32) => "F32",
-        DType::Scalar(Scalar::F16) => "F16",
-        DType::Scalar(Scalar::Bf16) => "Bf16",
-        DType::Block(BlockFormat::Q4_0) => "Q4_0",
-        DType::Block(BlockFormat::Q4_1) => "Q4_1",
-        DType::Block(BlockFormat::Q5_0) => "Q5_0",
-        DType::Block(BlockFormat::Q5_1) => "Q5_1",
-        DType::Block(BlockFormat::Q8_0) => "Q8_0",
-        DType::Block(BlockFormat::Q2K) => "Q2K",
-        DType::Block(BlockFormat::Q3K) => "Q3K",
-        DType::Block(BlockFormat::Q4K) => "Q4K",
-        DType::Block(BlockFormat::Q5K) => "Q5K",
-        DType::Block(BlockFormat::Q6K) => "Q6K",
-        DType::Block(BlockFormat::Q1_0) => "Q1_0",
-        DType::Block(BlockFormat::Q2_0) => "Q2_0",
-        _ => return None,
-    })
 }
 
 /// How a kernel reads a cache of this type: its number in the text, and bytes of a head's row.

@@ -9,7 +9,7 @@ import { loadGraphs } from './graphs_module.js';
 import { Integrity } from './integrity.js';
 import './lazy_here.js';
 import { inParallel, load } from './loader.js';
-import { RlxError, usage } from './error.js';
+import { usage } from './error.js';
 import { pipelineFiles } from './network_files.js';
 import type { ShardReader } from './shard.js';
 import type { LoadProgress } from './types.js';
@@ -47,8 +47,6 @@ export class Pipeline {
       files,
       options: { ...noPurpose, imagine: true, resident } satisfies WasmSessionOptions,
       load: async (wasm, { host, abort, model: { files: folder, texts }, open }) => {
-        // The noise that an image begins with has a kernel on WebGPU, and none on a page's CPU.
-        if (!host) throw new RlxError('unsupported', 'images are made with WebGPU alone', { hint: 'open the page in a browser with WebGPU; device: \'webgpu\' takes a GPU in software too' });
         if (Array.isArray(folder)) throw usage('the model is no folder', 'model', 'give the address of a pipeline\'s folder, with / at its end');
         giveTexts(wasm, texts);
         opened = { folder, about: JSON.parse(wasm.openPipeline(folder.name)) as WasmPipeline };
