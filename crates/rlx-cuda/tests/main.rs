@@ -4,6 +4,7 @@
 mod begun;
 mod common;
 mod emulator;
+mod experts;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]
@@ -12,6 +13,7 @@ mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
 mod operators;
+mod recurrent;
 #[path = "../../../tests/support/step.rs"]
 mod step;
 

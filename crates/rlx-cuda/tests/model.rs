@@ -41,6 +41,10 @@ fn logits_agree_with_the_reference_device() {
         ("gguf/qwen3.gguf", DType::F16, 1e-3),
         ("gguf/gemma3.gguf", DType::F32, 1e-5),
         ("gguf/phi3.gguf", DType::F16, 1e-3),
+        // A mixture of experts.
+        ("gguf/qwen3moe.gguf", DType::F32, 1e-5),
+        // Delta nets and convolutions.
+        ("gguf/qwen35.gguf", DType::F32, 1e-5),
         ("rustdoc-2m/rustdoc-2m-f16.gguf", Q8_0, 1e-3),
     ] {
         let mut options = ModelOptions::chat(16).with_logits();

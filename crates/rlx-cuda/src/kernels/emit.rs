@@ -80,6 +80,12 @@ impl<'a> Emit<'a> {
         self.size(&format!("{prefix}ROW_BYTES"), bytes)
     }
 
+    /// Defines `apply`, a function of x.
+    pub fn apply(&mut self, body: &str) {
+        let body = format!("{{ return {body}; }}");
+        self.line(&format!("__device__ __forceinline__ float apply(float x) {body}"));
+    }
+
     /// Defines a number.
     pub fn number(&mut self, name: &str, x: f32) {
         // The nine digits of an f32 read back as it; infinities have no digits.

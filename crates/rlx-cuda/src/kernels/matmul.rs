@@ -64,7 +64,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         launches.push(match few {
             true => emit.kernel(
                 "matmul_vector",
-                include_str!("matmul_vector.cu"),
+                concat!(include_str!("row_products.cuh"), include_str!("matmul_vector.cu")),
                 [n.div_ceil(4), 1, 1],
                 128,
             )?,
@@ -106,8 +106,7 @@ fn epilogue(emit: &mut Emit<'_>, step: &Step, i: usize) -> Result<()> {
         }
     }
     if let Epilogue::Map(f) | Epilogue::Glu(f) = op.epilogue {
-        let body = format!("{{ return {}; }}", scalar::unary(f));
-        emit.line(&format!("__device__ __forceinline__ float apply(float x) {body}"));
+        emit.apply(scalar::unary(f));
     }
     emit.define("BIAS_PARAMETER", bias);
     emit.define("RESIDUAL_PARAMETER", residual);

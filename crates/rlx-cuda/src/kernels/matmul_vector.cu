@@ -3,43 +3,16 @@
 // bytes       W once; x from a cache, for each column
 // launch      a block of 4 warps is 4 columns: a warp is a column, a lane takes 8 of each 256 elements of k
 // numerics    f32; a sum for each lane in order of k, then a tree
-template <class F>
-__device__ __forceinline__ void add_products(const float* __restrict__ x, const u8* __restrict__ w, u32 lane, float* sums) {
-    u32 k = lane * 8;
-    for (; k + 8 <= K; k += WARP * 8) {
-        float e[8];
-        F::decode8(w, k, e);
-#pragma unroll
-        for (u32 m = 0; m < M; m++) {
-#if K % 4 == 0
-            const float4* at = (const float4*)(x + size_t(m) * K + k);
-            float4 a = at[0], b = at[1];
-            float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#else
-            float v[8];
-            for (u32 j = 0; j < 8; j++) v[j] = x[size_t(m) * K + k + j];
-#endif
-#pragma unroll
-            for (u32 j = 0; j < 8; j++) sums[m] = fmaf(e[j], v[j], sums[m]);
-        }
-    }
-#if K % 8 != 0
-    // The last elements: rows of blocks have none.
-    u32 from = K / 8 * 8 + lane;
-    for (u32 m = 0; m < M && from < K; m++) sums[m] = fmaf(F::one(w, from), x[size_t(m) * K + from], sums[m]);
-#endif
-}
-
 KERNEL(matmul_vector)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER
                       RESIDUAL_PARAMETER, float* y) {
     u32 n = blockIdx.x * 4 + threadIdx.x / WARP;
     u32 lane = threadIdx.x % WARP;
     if (n >= N) return;
     float sums[M] = {};
-    add_products<FORMAT>(x, w + size_t(n) * ROW_BYTES, lane, sums);
+    add_products<FORMAT, M>(x, w + size_t(n) * ROW_BYTES, lane, sums);
 #ifdef GLU
     float ups[M] = {};
-    add_products<UP_FORMAT>(x, up + size_t(n) * UP_ROW_BYTES, lane, ups);
+    add_products<UP_FORMAT, M>(x, up + size_t(n) * UP_ROW_BYTES, lane, ups);
 #endif
 #pragma unroll
     for (u32 m = 0; m < M; m++) {

@@ -4,15 +4,19 @@
 //! file. Places are arguments, so that steps of one shape share a function.
 
 mod attention;
+mod causal_conv1d;
 mod copies;
+mod delta_net;
 mod elementwise;
 mod emit;
 mod formats;
 mod gather;
+mod grouped_matmul;
 mod kv_write;
 mod matmul;
 mod rms_norm;
 mod rope;
+mod route;
 mod sample;
 mod scalar;
 mod take_rows;
@@ -85,7 +89,12 @@ const ROWS: &[Row] = &[
     row("gather", gather::takes, gather::gather),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
     row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
+    row("gated_rms_norm", rms_norm::takes, rms_norm::rms_norm),
+    row("causal_conv1d", causal_conv1d::takes, causal_conv1d::causal_conv1d),
+    row("delta_net", delta_net::takes, delta_net::delta_net),
     row("matmul", matmul::takes, matmul::matmul),
+    row("route", route::takes, route::route),
+    row("grouped_matmul", grouped_matmul::takes, grouped_matmul::grouped_matmul),
     row("rope", rope::takes, rope::rope),
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),

@@ -1,6 +1,6 @@
-// rms_norm    y[r, c] = x[r, c] * w[c] / sqrt(mean(x[r, :]^2) + eps), and the residual       arXiv:1910.07467
-// shapes      x, y, residual f32[rows, K]    w f32[K]
-// bytes       12*rows*K and, with a residual, 4*rows*K more; K of w from a cache
+// rms_norm    y[r, c] = x[r, c] * w[c] / sqrt(mean(x[r, :]^2) + eps), with a residual or a gate    arXiv:1910.07467
+// shapes      x, y, second f32[rows, K]    w f32[K]
+// bytes       12*rows*K and, with a second operand, 4*rows*K more; K of w from a cache
 // launch      a block of THREADS threads is a row
 // numerics    f32; a sum for each thread, then warps in order
 KERNEL(rms_norm)(const float* x, const float* __restrict__ w SECOND_PARAMETER CTL_PARAMETER, float* y) {

@@ -1,7 +1,7 @@
-//! `rms_norm`, and `rms_norm_add` with the sum that it joins.
+//! `rms_norm`, `rms_norm_add` with the sum that it joins, and `gated_rms_norm` with the gate that it is multiplied by.
 
 use super::takes::{self, Taken};
-use super::{Context, Kernel, matrix, mismatch};
+use super::{Context, Kernel, matrix, mismatch, scalar};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
@@ -13,7 +13,7 @@ const THREADS: u32 = 256;
 
 /// Rows of f32, of any rank.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["eps"])?;
+    takes::knows(op, &["eps", "act"])?;
     takes::are_f32(operands)?;
     match operands.first() {
         Some(x) if x.shape.rank() > 0 => Ok(()),
@@ -22,9 +22,17 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 }
 
 pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
-    let (eps, adds) = match &step.op {
-        Op::RmsNorm(op) => (op.eps, false),
-        Op::RmsNormAdd(op) => (op.eps, true),
+    // What is done with the norm `v`, and the operand that it is done with.
+    let (eps, second, act, joined) = match &step.op {
+        Op::RmsNorm(op) => (op.eps, "", None, "(v)"),
+        // The sum may be where the residual is: an element is read before it is written, by one thread.
+        Op::RmsNormAdd(op) => {
+            (op.eps, ", const float* second", None, "(second[size_t(row) * K + c] + (v))")
+        }
+        Op::GatedRmsNorm(op) => {
+            let joined = "(apply(second[size_t(row) * K + c]) * (v))";
+            (op.eps, ", const float* second", Some(op.act), joined)
+        }
         _ => return Err(mismatch(step)),
     };
     let (rows, k) = matrix(&step.operands[0])?;
@@ -40,8 +48,10 @@ pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("K", k)?;
     emit.size("THREADS", THREADS.into())?;
     emit.number("EPS", eps);
-    // The sum may be where the residual is: an element is read before it is written, by one thread.
-    emit.define("SECOND_PARAMETER", if adds { ", const float* residual" } else { "" });
-    emit.define("JOINED(v)", if adds { "(residual[size_t(row) * K + c] + (v))" } else { "(v)" });
+    if let Some(act) = act {
+        emit.apply(scalar::unary(act));
+    }
+    emit.define("SECOND_PARAMETER", second);
+    emit.define("JOINED(v)", joined);
     Ok(vec![emit.kernel("rms_norm", include_str!("rms_norm.cu"), [rows, 1, 1], THREADS)?])
 }

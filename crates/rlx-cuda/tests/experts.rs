@@ -1,0 +1,101 @@
+//! A mixture of experts: routes, and products with the weights that a row is sent to, against the reference.
+
+use crate::common::*;
+use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op, Route, Unary};
+use rlx_core::types::{BlockFormat, DType, Shape, Type};
+
+fn noise(rng: &mut Rng, dims: &[u64]) -> Operand {
+    input(dims, &rng.floats(dims.iter().product::<u64>() as usize))
+}
+
+fn bank(rng: &mut Rng, dtype: DType, [experts, n, k]: [u64; 3]) -> Operand {
+    weight(dtype, &[experts, n, k], random_weights(rng, dtype, (experts * n) as usize, k as usize))
+}
+
+/// Experts of each row, the last of them too large.
+fn choices(rng: &mut Rng, [m, top_k]: [u64; 2], experts: u64) -> Operand {
+    let mut ids: Vec<u32> = (0..m * top_k).map(|_| (rng.next() % experts) as u32).collect();
+    if let Some(last) = ids.last_mut() {
+        *last = u32::MAX;
+    }
+    let ty = Type::tensor(DType::U32, Shape::of(&[m, top_k]));
+    Operand { ty, bytes: u32_bytes(&ids), ..input(&[], &[0.0]) }
+}
+
+#[test]
+fn products_with_experts_are_right_in_every_form() {
+    let mut rng = Rng(71);
+    let q4_k = DType::Block(BlockFormat::Q4K);
+    for (dtype, k, n) in [(DType::F32, 33u64, 9u64), (DType::F16, 64, 70), (q4_k, 512, 5)] {
+        for [m, top_k, experts] in [[1, 3, 5], [20, 2, 3]] {
+            let ids = choices(&mut rng, [m, top_k], experts);
+            let (shared, own) = (noise(&mut rng, &[m, k]), noise(&mut rng, &[m, top_k, k]));
+            let (shares, residual) = (noise(&mut rng, &[m, top_k]), noise(&mut rng, &[m, n]));
+            let [gate, up] = [0; 2].map(|_| bank(&mut rng, dtype, [experts, n, k]));
+            let biases = [0; 2].map(|_| {
+                let bytes = f32_bytes(&rng.floats((experts * n) as usize));
+                weight(DType::F32, &[experts, n], bytes)
+            });
+            let [b0, b1] = &biases;
+            let all = |operands: &[&Operand]| -> Vec<Operand> {
+                operands.iter().map(|&o| o.clone()).collect()
+            };
+            let glu = GroupedMatMul::glu(Unary::Silu);
+            agrees(glu.clone(), &all(&[&shared, &gate, &up, &ids]), 4e-6);
+            let biased = GroupedMatMul { bias: true, ..glu };
+            let operands = all(&[&shared, &gate, &up, b0, b1, &ids]);
+            agrees(biased.clone(), &operands, 4e-6);
+            // The limit is a small part of the products whose rounding the tolerance is for.
+            let epilogue = GroupedEpilogue::LimitedGlu(Unary::QuickGelu, 0.4);
+            agrees(GroupedMatMul { epilogue, ..biased.clone() }, &operands, 2e-4);
+            let each = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
+            agrees(each.clone(), &operands, 4e-6);
+            agrees(GroupedMatMul::sum(), &all(&[&own, &gate, &ids, &shares]), 4e-6);
+            let epilogue = GroupedEpilogue::SumAdd;
+            let add = GroupedMatMul { segments: 1, epilogue, ..each };
+            agrees(add, &all(&[&own, &gate, b0, &ids, &shares, &residual]), 4e-6);
+        }
+    }
+}
+
+#[test]
+fn rows_go_to_the_experts_of_the_reference() {
+    let mut rng = Rng(74);
+    let plain = Route::softmax(3);
+    let grouped = Route { groups: 4, top_groups: 2, group_sum: 2, ..plain.clone() };
+    let biased = Route { sigmoid: true, choice_bias: true, normalise: true, ..plain.clone() };
+    for op in [
+        plain.clone(),
+        Route { top_k: 1, normalise: true, ..plain.clone() },
+        Route { scale: Some(2.5), normalise: true, ..plain },
+        biased.clone(),
+        grouped.clone(),
+        Route { groups: 4, top_groups: 2, group_sum: 1, scale: Some(0.5), ..biased },
+        Route { sigmoid: true, ..grouped },
+    ] {
+        for experts in [8u64, 160] {
+            let mut operands = vec![noise(&mut rng, &[5, experts])];
+            if op.choice_bias {
+                let bytes = f32_bytes(&rng.floats(experts as usize));
+                operands.push(weight(DType::F32, &[experts], bytes));
+            }
+            let op = Op::from(op.clone());
+            let got = run_op(&plain_device(), op.clone(), &operands);
+            let want = truth(&op, &operands);
+            assert_eq!(got[0], want[0], "{op:?} of {experts}: which experts");
+            assert_close(&format!("{op:?}"), &floats(&got[1]), &f64s(&want[1]), 2e-6);
+        }
+    }
+}
+
+#[test]
+fn equal_logits_go_to_the_lower_experts_and_infinite_ones_to_none() {
+    let op = Op::from(Route::softmax(2));
+    let low = f32::NEG_INFINITY;
+    let logits = [1.0, 3.0, 3.0, 3.0, low, low, 0.0, -0.0, 0.5, low, low, low];
+    let operands = [input(&[3, 4], &logits)];
+    let got = run_op(&plain_device(), op.clone(), &operands);
+    assert_eq!(got[0], truth(&op, &operands)[0]);
+    assert_eq!(got[0], u32_bytes(&[1, 2, 2, 3, 0, 1]));
+    assert!(floats(&got[1]).iter().all(|share| share.is_finite()));
+}
