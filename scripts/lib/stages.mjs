@@ -196,7 +196,9 @@ export const STAGES = {
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-webgpu', '--no-fail-fast', '--', '--ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
-    const files = ['tests/browser/parity.test.mjs', 'tests/browser/logits.test.mjs', 'tests/browser/recorded_folders.test.mjs', 'tests/runtimes/parity.test.mjs'];
+    const browser = ['parity', 'logits', 'recorded_folders', 'flat', 'late', 'selftest', 'trap', 'session', 'demo_webgpu', 'contest', 'shared_device'];
+    const files = [...browser.map((name) => `tests/browser/${name}.test.mjs`), 'tests/runtimes/parity.test.mjs'];
+    await once(buildDemo);
     await nodeTests(tally, '--test-concurrency=1', ...files);
   },
 };

@@ -153,6 +153,9 @@ export const EXECUTORS = [
   { name: 'page-webgpu', device: 'webgpu', build: 'rlx-relaxed.wasm', adapter: /swiftshader/i, page: { oneDevice: true }, wider: true },
 ];
 
+/** Why a test is skipped that takes long on a GPU in software; `npm test -- --only wide` runs it. */
+export const WIDE = !process.env.RLX_WIDE && 'minutes on a GPU in software: npm test -- --only wide';
+
 /**
  * Runs in a page before its scripts: all of its engines get one GPU device, which keeps their kernels. A GPU in
  * software takes 20 s to compile the kernels of a model, and an equal kernel on the same device is not compiled

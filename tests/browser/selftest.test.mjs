@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { questionsOf } from '../support/parity.mjs';
-import { atServer, casesFor, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { WIDE, atServer, casesFor, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const greedy = casesFor(json('tests/parity/cases.json'), 'greedy', { name: 'page-webgpu' });
@@ -76,7 +76,7 @@ for (const [name, changes, why] of [
   ['wrong by itself', [['dot4I8Packed(a, b)', 'i32(dot4U8Packed(a, b))'], ['dot4I8Packed(b[thread]', 'i32(1) + dot4I8Packed(b[thread]']], /^a probe /],
   ['refused by the driver', [['dot4I8Packed(', 'dot4I8Packet(']], /^the GPU driver refused a kernel/],
 ]) {
-  test(`a product of bytes that is ${name} is not used`, async () => {
+  test(`a product of bytes that is ${name} is not used`, { skip: WIDE }, async () => {
     const { found, info, notices, error } = await attempt(changes);
     assert.equal(error, undefined);
     assert.deepEqual(found, []);

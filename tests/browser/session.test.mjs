@@ -6,7 +6,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { bertFolder } from '../support/random_weights.mjs';
-import { caller, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { WIDE, caller, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const DEVICES = ['cpu', 'webgpu'];
 const ENCODERS = [['bert', 'bert'], ['nomic_bert', 'nomic-bert']];
@@ -198,7 +198,7 @@ test('a folder is loaded by its address, with what its small files say; its file
   assert.ok(asked.includes('/folder/tokenizer.json') && asked.includes('/folder/vocab.txt'), 'the one and, where it is not there, the other');
 });
 
-test('graphs with random weights: the CPU and WebGPU agree', async (t) => {
+test('graphs with random weights: the CPU and WebGPU agree', { skip: WIDE }, async (t) => {
   assert.equal(GRAPHS.length, 12);
   for (const name of GRAPHS) {
     const start = performance.now();

@@ -3,9 +3,9 @@
 use crate::common::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
-    Attention, Binary, Concat, Epilogue, Gather, KvWrite, Map, MatMul, Op, RegionStep, RmsNorm,
-    RmsNormAdd, Rope, RopeScaling, RopeStyle, RopeTable, Sample, Slice, StepFn, StepOperand,
-    TakeRows, Unary, Zip,
+    Attention, AttentionJoin, AttentionSplit, Binary, Concat, Epilogue, Gather, KvWrite, Map,
+    MatMul, Op, RegionStep, RmsNorm, RmsNormAdd, Rope, RopeScaling, RopeStyle, RopeTable, Sample,
+    Slice, StepFn, StepOperand, TakeRows, Unary, Zip,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
@@ -253,6 +253,51 @@ fn attention_sees_the_past_and_its_own_rows() {
         let got = run_op(&plain_device(), op.clone(), &operands);
         let want = f64s(rows_of(&want[0], 3, 20));
         assert_close(&format!("{op:?}"), &floats(rows_of(&got[0], 3, 20)), &want, 5e-6);
+    }
+}
+
+#[test]
+fn one_rows_attention_in_splits_joins_to_attention() {
+    let mut rng = Rng(17);
+    for (dtype, e, heads, kv, ring) in [
+        (DType::F32, 64u64, 4u64, 2u64, false),
+        (DType::F16, 128, 8, 1, false),
+        (CACHES[2], 96, 6, 2, false),
+        (DType::F16, 10, 3, 3, true),
+    ] {
+        // No split but the first has positions, the last is not full, every split is, a window begins later.
+        for (past, window, softcap) in [
+            (0u32, None, None),
+            (63, None, Some(2.0)),
+            (299, None, None),
+            (319, Some(100u64), None),
+        ] {
+            let whole = Attention { window, softcap, ring, ..Attention::causal(e as usize, 0.3) };
+            let q = input(&[1, heads * e], &rng.floats((heads * e) as usize));
+            let [keys, values] = [0; 2].map(|_| cache(&mut rng, dtype, kv, 320, e));
+            let ctl = control(past, 1, 0);
+            let operands = [q, keys, values, ctl];
+            let op = AttentionSplit { whole: whole.clone(), splits: 5, least: 32 };
+            let what = format!("{dtype} head {e} past {past}");
+            let op = Op::from(op);
+            let parts = run_op(&plain_device(), op.clone(), &operands);
+            let want = truth(&op, &operands);
+            for (got, want) in parts.iter().zip(&want) {
+                assert_close(&what, &floats(got), &f64s(want), 5e-6);
+            }
+            let rows = kv * 5;
+            let joined = [
+                input(&[rows, heads / kv * e], &floats(&parts[0])),
+                input(&[rows, heads / kv * 2], &floats(&parts[1])),
+            ];
+            let join = AttentionJoin { splits: 5, sinks: false };
+            let got = run_op(&plain_device(), join, &joined);
+            let want = truth(&Op::from(whole), &operands);
+            assert_close(&what, &floats(&got[0]), &f64s(&want[0]), 5e-6);
+            let sinks = weight(DType::F32, &[heads], f32_bytes(&rng.floats(heads as usize)));
+            let [acc, stats] = joined;
+            agrees(AttentionJoin { splits: 5, sinks: true }, &[acc, stats, sinks], 5e-6);
+        }
     }
 }
 

@@ -171,6 +171,7 @@ fn a_sound_driver_passes_for_every_type_of_weights_and_nothing_stays_on_it() {
 }
 
 #[test]
+#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
 fn caches_of_q8_0_pass_and_a_wrong_reader_or_writer_of_theirs_is_found() {
     let q8_0 = DType::Block(BlockFormat::Q8_0);
     let passes = |fault: Fault, activations, context| {

@@ -6,17 +6,6 @@
 #define WARPS 4
 #define PER_LANE ((HEAD + WARP - 1) / WARP)
 
-__device__ __forceinline__ float cached(const u8* __restrict__ row, u32 e) {
-#if CACHE_TYPE == 0
-    return ((const float*)row)[e];
-#elif CACHE_TYPE == 1
-    return float_of_half(((const u16*)row)[e]);
-#else
-    const u8* block = row + e / 32 * 34;
-    return float(i8(block[2 + e % 32])) * half_at(block);
-#endif
-}
-
 KERNEL(attention)(const float* __restrict__ q, const u8* __restrict__ keys, const u8* __restrict__ values,
                   const u32* __restrict__ ctl SINKS_PARAMETER, float* __restrict__ y) {
     __shared__ float most_of[WARPS], total_of[WARPS];

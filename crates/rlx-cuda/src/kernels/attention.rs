@@ -2,12 +2,37 @@
 
 use super::kv_write::is_cache;
 use super::takes::{self, Taken};
-use super::{Context, Kernel, cache_type, matrix, mismatch, unsupported};
+use super::{Context, Emit, Kernel, cache_type, matrix, mismatch, unsupported};
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::Op;
+use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 use rlx_core::{Error, Result};
+
+/// Defines what every kernel of attention is told of the operator and its caches.
+pub(super) fn describe(emit: &mut Emit<'_>, step: &Step, op: &Attention) -> Result<()> {
+    let &[kv, capacity, head] = step.operands[1].ty.shape.static_dims()?.as_slice() else {
+        return Err(Error::internal("attention: a cache of three axes"));
+    };
+    let cache = cache_type(step.operands[1].ty.dtype, head);
+    let (number, row_bytes) = cache.ok_or_else(|| unsupported("a cache".into()))?;
+    emit.define("CACHE_TYPE", number);
+    emit.size("ROW_BYTES", row_bytes)?;
+    emit.size("KV", kv)?;
+    emit.size("CAPACITY", capacity)?;
+    emit.size("HEAD", head)?;
+    emit.number("SCALE", op.scale);
+    emit.size("WINDOW", op.window.unwrap_or(u64::from(u32::MAX)).min(u32::MAX.into()))?;
+    // A block of one position is causal; one of more than there can be hides nothing.
+    emit.size("BLOCK", op.block.unwrap_or(1).min(1 << 30))?;
+    if let Some(cap) = op.softcap {
+        emit.number("SOFTCAP", cap);
+    }
+    if op.ring {
+        emit.define("RING", "");
+    }
+    Ok(())
+}
 
 /// The widest head: each lane of a warp has its share in registers.
 const WIDEST: usize = 640;
@@ -32,9 +57,7 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::Attention(op) = &step.op else { return Err(mismatch(step)) };
     let (rows, width) = matrix(&step.operands[0])?;
-    let &[kv, capacity, head] = step.operands[1].ty.shape.static_dims()?.as_slice() else {
-        return Err(Error::internal("attention: a cache of three axes"));
-    };
+    let head = op.head_dim as u64;
     if rows * width == 0 {
         return Ok(Vec::new());
     }
@@ -42,32 +65,16 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     for x in step.operands.iter().chain(&step.results) {
         emit.argument(x)?;
     }
-    let cache = cache_type(step.operands[1].ty.dtype, head);
-    let (number, row_bytes) = cache.ok_or_else(|| unsupported("a cache".into()))?;
-    emit.define("CACHE_TYPE", number);
-    emit.size("ROW_BYTES", row_bytes)?;
+    describe(&mut emit, step, op)?;
     emit.size("ROWS", rows)?;
     emit.size("HEADS", width / head)?;
-    emit.size("KV", kv)?;
-    emit.size("CAPACITY", capacity)?;
-    emit.size("HEAD", head)?;
-    emit.number("SCALE", op.scale);
-    emit.size("WINDOW", op.window.unwrap_or(u64::from(u32::MAX)).min(u32::MAX.into()))?;
-    // A block of one position is causal; one of more than there can be hides nothing.
-    emit.size("BLOCK", op.block.unwrap_or(1).min(1 << 30))?;
-    if let Some(cap) = op.softcap {
-        emit.number("SOFTCAP", cap);
-    }
     emit.define("SINKS_PARAMETER", if op.sinks { ", const float* __restrict__ sinks" } else { "" });
     if op.sinks {
         emit.define("SINKS", "");
     }
-    if op.ring {
-        emit.define("RING", "");
-    }
     Ok(vec![emit.kernel(
         "attention",
-        include_str!("attention.cu"),
+        concat!(include_str!("cache_cells.cuh"), include_str!("attention.cu")),
         [rows, width / head, 1],
         128,
     )?])

@@ -18,6 +18,8 @@ typedef unsigned long long u64;
 #define ALL_LANES 0xffffffffu
 #endif
 
+#define MINUS_INFINITY __uint_as_float(0xff800000u)
+
 __device__ __forceinline__ float float_of_half(u16 x) {
 #ifdef RLX_EMULATOR
     return float(emulator::of_bits<_Float16>(x));

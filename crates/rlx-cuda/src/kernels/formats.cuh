@@ -1,28 +1,58 @@
 // Packed weights, as rlx-core's `formats` has them: `decode8` gives elements i to i + 7 of a row, i a multiple of 8.
 // Each product is rounded as there: `d * scale`, then times the integer, then less the minimum. `one` gives an element
-// of a type whose rows may end within eight.
+// of a type whose rows may end within eight. K, the length of a row, says whether rows of floats begin at whole words.
+
+// Eight bytes that begin at a multiple of ALIGN.
+template <u32 ALIGN>
+__device__ __forceinline__ u64 bytes8(const u8* at) {
+    if (ALIGN == 8) return *(const u64*)at;
+    if (ALIGN == 4) return u64(((const u32*)at)[0]) | u64(((const u32*)at)[1]) << 32;
+    const u16* x = (const u16*)at;
+    u32 low = u32(x[0]) | u32(x[1]) << 16, high = u32(x[2]) | u32(x[3]) << 16;
+    return u64(low) | u64(high) << 32;
+}
+__device__ __forceinline__ u32 byte_of(u64 bytes, u32 j) { return u32(bytes >> (8 * j)) & 255; }
+
+// Eight numbers of 16 bits of a row, as two words of four.
+struct Eight16 {
+    u64 words[2];
+    __device__ __forceinline__ Eight16(const u8* row, u32 i) {
+#if K % 8 == 0
+        const u64* at = (const u64*)((const u16*)row + i);
+        words[0] = at[0], words[1] = at[1];
+#else
+        words[0] = bytes8<2>(row + 2 * i), words[1] = bytes8<2>(row + 2 * i + 8);
+#endif
+    }
+    __device__ __forceinline__ u16 at(u32 j) const { return u16(words[j / 4] >> (16 * (j % 4))); }
+};
 struct F32 {
     static __device__ __forceinline__ float one(const u8* row, u32 i) { return ((const float*)row)[i]; }
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
         const float* x = (const float*)row + i;
+#if K % 4 == 0
+        float4 a = ((const float4*)x)[0], b = ((const float4*)x)[1];
+        y[0] = a.x, y[1] = a.y, y[2] = a.z, y[3] = a.w, y[4] = b.x, y[5] = b.y, y[6] = b.z, y[7] = b.w;
+#else
 #pragma unroll
         for (u32 j = 0; j < 8; j++) y[j] = x[j];
+#endif
     }
 };
 struct F16 {
     static __device__ __forceinline__ float one(const u8* row, u32 i) { return float_of_half(((const u16*)row)[i]); }
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
-        const u16* x = (const u16*)row + i;
+        Eight16 x(row, i);
 #pragma unroll
-        for (u32 j = 0; j < 8; j++) y[j] = float_of_half(x[j]);
+        for (u32 j = 0; j < 8; j++) y[j] = float_of_half(x.at(j));
     }
 };
 struct Bf16 {
     static __device__ __forceinline__ float one(const u8* row, u32 i) { return float_of_bf16(((const u16*)row)[i]); }
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
-        const u16* x = (const u16*)row + i;
+        Eight16 x(row, i);
 #pragma unroll
-        for (u32 j = 0; j < 8; j++) y[j] = float_of_bf16(x[j]);
+        for (u32 j = 0; j < 8; j++) y[j] = float_of_bf16(x.at(j));
     }
 };
 // Blocks of 32 nibbles, the low ones first, with an optional fifth bit of each in `high`.
@@ -34,10 +64,10 @@ struct Nibbles {
         float m = MIN ? half_at(b + 2) : 0.0f;
         u32 high = 0;
         if (HIGH) high = (u32(*(const u16*)(b + HIGH)) | u32(*(const u16*)(b + HIGH + 2)) << 16) >> (i % 32);
-        u32 shift = i % 32 / 16 * 4;
+        u64 q8 = bytes8<BYTES % 8 == 0 ? 8 : BYTES % 4 == 0 ? 4 : 2>(b + QUANTS + i % 16) >> (i % 32 / 16 * 4);
 #pragma unroll
         for (u32 j = 0; j < 8; j++) {
-            int q = int(b[QUANTS + i % 16 + j] >> shift & 15) | int((high >> j & 1) << 4);
+            int q = int(byte_of(q8, j) & 15) | int((high >> j & 1) << 4);
             y[j] = MIN ? __fadd_rn(__fmul_rn(float(q), d), m) : float(q - ZERO) * d;
         }
     }
@@ -50,8 +80,9 @@ struct Q8_0 {
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
         const u8* b = row + i / 32 * 34;
         float d = half_at(b);
+        u64 q = bytes8<2>(b + 2 + i % 32);
 #pragma unroll
-        for (u32 j = 0; j < 8; j++) y[j] = float(i8(b[2 + i % 32 + j])) * d;
+        for (u32 j = 0; j < 8; j++) y[j] = float(i8(byte_of(q, j))) * d;
     }
 };
 struct Q1_0 {
@@ -76,9 +107,9 @@ struct Q2K {
         const u8* b = row + i / 256 * 84;
         u32 e = i % 256, part = e / 16;
         float ds = __fmul_rn(half_at(b + 80), float(b[part] & 15)), mt = __fmul_rn(half_at(b + 82), float(b[part] >> 4));
-        const u8* q = b + 16 + 32 * (part / 8) + part % 2 * 16 + e % 16;
+        u64 q = bytes8<4>(b + 16 + 32 * (part / 8) + part % 2 * 16 + e % 16) >> (part / 2 % 4 * 2);
 #pragma unroll
-        for (u32 j = 0; j < 8; j++) y[j] = __fadd_rn(__fmul_rn(ds, float(q[j] >> (part / 2 % 4 * 2) & 3)), -mt);
+        for (u32 j = 0; j < 8; j++) y[j] = __fadd_rn(__fmul_rn(ds, float(byte_of(q, j) & 3)), -mt);
     }
 };
 struct Q3K {
@@ -89,11 +120,11 @@ struct Q3K {
         u32 scale = (s[part % 8] >> (4 * (part / 8)) & 15) | (s[8 + part % 4] >> (2 * (part / 4)) & 3) << 4;
         float ds = half_at(b + 108) * float(int(scale) - 32);
         u32 at = part % 2 * 16 + e % 16;
-        const u8* q = b + 32 + 32 * (part / 8) + at;
+        u64 q = bytes8<2>(b + 32 + 32 * (part / 8) + at) >> (part / 2 % 4 * 2);
+        u64 high = bytes8<2>(b + at) >> (part / 2);
 #pragma unroll
         for (u32 j = 0; j < 8; j++) {
-            u32 third = b[at + j] >> (part / 2) & 1;
-            y[j] = ds * float(int(q[j] >> (part / 2 % 4 * 2) & 3 | third << 2) - 4);
+            y[j] = ds * float(int(byte_of(q, j) & 3 | (byte_of(high, j) & 1) << 2) - 4);
         }
     }
 };
@@ -115,11 +146,12 @@ struct K45 {
         float scale, min;
         scale_min(b + 4, run, scale, min);
         float ds = __fmul_rn(half_at(b), scale), mt = __fmul_rn(half_at(b + 2), min);
-        const u8* q = b + QUANTS + 32 * (run / 2) + e % 32;
+        u64 q = bytes8<8>(b + QUANTS + 32 * (run / 2) + e % 32) >> (run % 2 * 4);
+        u64 high = FIFTH ? bytes8<8>(b + 16 + e % 32) >> run : 0;
 #pragma unroll
         for (u32 j = 0; j < 8; j++) {
-            u32 x = q[j] >> (run % 2 * 4) & 15;
-            if (FIFTH) x |= (b[16 + e % 32 + j] >> run & 1) << 4;
+            u32 x = byte_of(q, j) & 15;
+            if (FIFTH) x |= (byte_of(high, j) & 1) << 4;
             y[j] = __fadd_rn(__fmul_rn(ds, float(x)), -mt);
         }
     }
@@ -131,11 +163,11 @@ struct Q6K {
         const u8* b = row + i / 256 * 210;
         u32 e = i % 256, half = e / 128, run = e / 32 % 4, l = e % 32;
         float ds = half_at(b + 208) * float(i8(b[192 + e / 16]));
-        const u8* low = b + 64 * half + 32 * (run % 2) + l;
-        const u8* high = b + 128 + 32 * half + l;
+        u64 low = bytes8<2>(b + 64 * half + 32 * (run % 2) + l) >> (4 * (run / 2));
+        u64 high = bytes8<2>(b + 128 + 32 * half + l) >> (2 * run);
 #pragma unroll
         for (u32 j = 0; j < 8; j++) {
-            int q = int(low[j] >> (4 * (run / 2)) & 15 | (high[j] >> (2 * run) & 3) << 4) - 32;
+            int q = int(byte_of(low, j) & 15 | (byte_of(high, j) & 3) << 4) - 32;
             y[j] = ds * float(q);
         }
     }

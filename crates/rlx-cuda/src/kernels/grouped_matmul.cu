@@ -6,9 +6,9 @@
 template <class F>
 __device__ __forceinline__ float product(const float* __restrict__ x, const u8* __restrict__ bank, u32 row_bytes,
                                          u32 expert, u32 n) {
-    float sum[1] = {};
-    add_products<F, 1>(x, bank + (size_t(expert) * N + n) * row_bytes, threadIdx.x % WARP, sum);
-    return warp_sum(sum[0]);
+    float sum[1][1] = {};
+    add_products<F, 1, 1, 1>(x, bank + (size_t(expert) * N + n) * row_bytes, row_bytes, 0, threadIdx.x % WARP, sum);
+    return warp_sum(sum[0][0]);
 }
 
 KERNEL(grouped_matmul)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER,

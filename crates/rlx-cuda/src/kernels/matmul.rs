@@ -8,7 +8,7 @@ use rlx_core::ops::{Epilogue, Op};
 use rlx_core::target::Target;
 use rlx_core::types::{Kind, Type};
 
-/// Rows of x that are multiplied by warps of a column each; more of them by tiles.
+/// Rows of x that are multiplied by a block for each few columns; more of them by tiles.
 const FEW: u64 = 8;
 
 /// Rows of f32, biases too; weights of any type that is decoded.
@@ -61,11 +61,14 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.define("K", format_args!("{}", super::word(k)?));
         emit.size("N", n)?;
         emit.size("M", m)?;
+        // More columns of a block read a row of x less often, and leave fewer blocks.
+        let columns = if m == 1 && !matches!(op.epilogue, Epilogue::Glu(_)) { 4 } else { 2 };
+        emit.size("COLUMNS", columns)?;
         launches.push(match few {
             true => emit.kernel(
                 "matmul_vector",
                 concat!(include_str!("row_products.cuh"), include_str!("matmul_vector.cu")),
-                [n.div_ceil(4), 1, 1],
+                [n.div_ceil(columns), 1, 1],
                 128,
             )?,
             false => {

@@ -1,9 +1,10 @@
 //! From a step of a program to launches: a kernel's text, its arguments and a grid.
 //!
-//! A text is `common.cuh`, definitions of what is constant of the step (sizes, types, functions), and the operator's
-//! file. Places are arguments, so that steps of one shape share a function.
+//! A text is `common.cuh`, definitions of what is constant of the step (sizes, types, functions), the decoders of its
+//! weights, and the operator's file. Places are arguments, so that steps of one shape share a function.
 
 mod attention;
+mod attention_split;
 mod causal_conv1d;
 mod copies;
 mod delta_net;
@@ -22,6 +23,7 @@ mod scalar;
 mod take_rows;
 mod takes;
 
+pub(crate) use attention_split::SPLITS;
 pub use emit::{Argument, Memory};
 
 use emit::Emit;
@@ -98,6 +100,8 @@ const ROWS: &[Row] = &[
     row("rope", rope::takes, rope::rope),
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),
+    row("attention_split", attention_split::takes, attention_split::split),
+    row("attention_join", attention_split::takes_join, attention_split::join),
     row("map", elementwise::takes, elementwise::elementwise),
     row("zip", elementwise::takes, elementwise::elementwise),
     row("elementwise_region", elementwise::takes, elementwise::elementwise),
@@ -161,7 +165,7 @@ impl Emit<'_> {
         }
         let decoders = formats::texts(&self.decoders);
         Ok(Kernel {
-            source: [COMMON, &decoders, &self.definitions, text].concat(),
+            source: [COMMON, &self.definitions, &decoders, text].concat(),
             entry,
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),

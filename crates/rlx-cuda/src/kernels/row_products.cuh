@@ -1,29 +1,42 @@
-// Sums of the products of ROWS rows of x, K long and one behind the other, with a row of weights: a lane of a warp takes
-// 8 of each 256 elements, so that the sum is that of all lanes.
-template <class F, u32 ROWS>
-__device__ __forceinline__ void add_products(const float* __restrict__ x, const u8* __restrict__ w, u32 lane, float* sums) {
-    u32 k = lane * 8;
-    for (; k + 8 <= K; k += WARP * 8) {
-        float e[8];
-        F::decode8(w, k, e);
+// Sums of the products of Rows rows of x, K long and one behind the other, with Columns rows of weights. The lanes of
+// Warps warps take 8 elements of k each in turn, and each has the sums of its own: a row of x is read once for all
+// columns. Columns past the last are the last.
+template <class F, u32 Rows, u32 Columns, u32 Warps>
+__device__ __forceinline__ void add_products(const float* __restrict__ x, const u8* __restrict__ w, u32 row_bytes,
+                                             u32 last, u32 lane, float (*sums)[Columns]) {
+#pragma unroll 2
+    for (u32 k = lane * 8; k + 8 <= K; k += Warps * WARP * 8) {
+        float v[Rows][8];
 #pragma unroll
-        for (u32 m = 0; m < ROWS; m++) {
+        for (u32 m = 0; m < Rows; m++) {
 #if K % 4 == 0
             const float4* at = (const float4*)(x + size_t(m) * K + k);
             float4 a = at[0], b = at[1];
-            float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+            v[m][0] = a.x, v[m][1] = a.y, v[m][2] = a.z, v[m][3] = a.w;
+            v[m][4] = b.x, v[m][5] = b.y, v[m][6] = b.z, v[m][7] = b.w;
 #else
-            float v[8];
-            for (u32 j = 0; j < 8; j++) v[j] = x[size_t(m) * K + k + j];
+            for (u32 j = 0; j < 8; j++) v[m][j] = x[size_t(m) * K + k + j];
 #endif
+        }
 #pragma unroll
-            for (u32 j = 0; j < 8; j++) sums[m] = fmaf(e[j], v[j], sums[m]);
+        for (u32 c = 0; c < Columns; c++) {
+            float e[8];
+            F::decode8(w + size_t(min(c, last)) * row_bytes, k, e);
+#pragma unroll
+            for (u32 m = 0; m < Rows; m++) {
+#pragma unroll
+                for (u32 j = 0; j < 8; j++) sums[m][c] = fmaf(e[j], v[m][j], sums[m][c]);
+            }
         }
     }
 #if K % 8 != 0
     // The last elements: rows of blocks have none.
-    u32 from = K / 8 * 8 + lane;
-    for (u32 m = 0; m < ROWS && from < K; m++) sums[m] = fmaf(F::one(w, from), x[size_t(m) * K + from], sums[m]);
+    u32 k = K / 8 * 8 + lane;
+    if (k >= K) return;
+    for (u32 c = 0; c < Columns; c++) {
+        float e = F::one(w + size_t(min(c, last)) * row_bytes, k);
+        for (u32 m = 0; m < Rows; m++) sums[m][c] = fmaf(e, x[size_t(m) * K + k], sums[m][c]);
+    }
 #endif
 }
 
