@@ -22,7 +22,7 @@ KERNEL(attention_split)(const float* __restrict__ q, const u8* __restrict__ keys
     u32 start = min(WINDOW < position ? position - WINDOW : 0u, last);
     // Whole blocks of 32 for each split, as long as there are any.
     u32 each = (max((last - start + SPLITS - 1) / SPLITS, LEAST) + 31) / 32 * 32;
-    u32 from = u32(min(u64(start) + u64(split) * each, u64(last))), end = min(from + each, last);
+    u32 from = min(start + split * each, last), end = min(from + each, last);
     size_t slot = size_t(kv) * SPLITS + split;
     q += size_t(kv) * GROUP * HEAD;
     float query[GROUP][PER_LANE], sums[GROUP][PER_LANE], most[GROUP], total[GROUP];
