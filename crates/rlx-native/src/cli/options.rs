@@ -68,7 +68,7 @@ pub enum Overflow {
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Device: reference, cpu or webgpu
+    /// Device: reference, cpu, webgpu or cuda
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     pub device: String,
     /// Number of threads of the CPU device [default: one per core]
