@@ -89,7 +89,7 @@ for (const [name, changes, why] of [
   });
 }
 
-test('a feature that only whole kernels show to be wrong is not used, at the next load without another look', async () => {
+test('a feature that only whole kernels show to be wrong is not used, at the next load without another look', { skip: WIDE }, async () => {
   for (const first of [true, false]) {
     const wrong = [['return dot4I8Packed(a, b);', 'return dot4I8Packed(a, b >> 1u);']];
     const { found, info, notices, checked, error } = await attempt(wrong, { kept: !first });
