@@ -9,8 +9,18 @@ import { Tally } from './tally.mjs';
 import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, say, Stop, tee } from './tools.mjs';
 
 const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null, 'g++': '/usr/bin/g++' };
-/** Browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
-const SLOW = ['parity.test.mjs', 'selftest.test.mjs', 'session.test.mjs', 'logits.test.mjs', 'recorded_folders.test.mjs'];
+/** Files of browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
+const SLOW = ['parity', 'draw', 'session', 'worker', 'segment'];
+/**
+ * Files of browser tests that the stage `wide` runs, and no lane: with them a run takes longer than CI has. What they
+ * look at is rare in a page's life (GPUs that compute wrong values or are lost, modules that trap, tabs that are killed)
+ * or has a cheaper test in every run: native ones of self-tests, logits and folders, and `parity` in a page.
+ */
+const WIDE = [
+  'contest', 'deaths', 'demo_benchmark', 'demo_webgpu', 'flat', 'inspect_trace', 'keeping', 'late', 'lies', 'loading_servers',
+  'logits', 'lost', 'recorded_folders', 'selftest', 'shared_device', 'templates', 'trap', 'tune',
+];
+const browserTest = (name) => join('tests/browser', `${name}.test.mjs`);
 /** Milliseconds of a file of browser tests; the longest takes five minutes. */
 const FILE_LIMIT = 1_200_000;
 const NO_STD_TARGET = 'wasm32v1-none';
@@ -92,8 +102,9 @@ async function browser(tally) {
   await once(buildDemo);
   await once(nativeBuild); // pages print the fingerprints that the command line prints
   if (!waiting) {
-    const all = testFiles('tests/browser', '.test.mjs');
-    const slow = SLOW.map((name) => join('tests/browser', name)).filter((file) => all.includes(file));
+    const wide = WIDE.map(browserTest);
+    const all = testFiles('tests/browser', '.test.mjs').filter((file) => !wide.includes(file));
+    const slow = SLOW.map(browserTest).filter((file) => all.includes(file));
     waiting = [...slow, ...all.filter((file) => !slow.includes(file))];
   }
   for (let file = waiting.shift(); file; file = waiting.shift()) {
@@ -196,8 +207,7 @@ export const STAGES = {
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-webgpu', '--no-fail-fast', '--', '--ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
-    const browser = ['parity', 'logits', 'recorded_folders', 'flat', 'late', 'selftest', 'trap', 'session', 'demo_webgpu', 'contest', 'shared_device'];
-    const files = [...browser.map((name) => `tests/browser/${name}.test.mjs`), 'tests/runtimes/parity.test.mjs'];
+    const files = [...['parity', 'session', ...WIDE].map(browserTest), 'tests/runtimes/parity.test.mjs'];
     await once(buildDemo);
     await nodeTests(tally, '--test-concurrency=1', ...files);
   },
