@@ -205,7 +205,7 @@ export const STAGES = {
     await once(buildAll);
     await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
-    await cargoTests(tally, '-p', 'rlx-webgpu', '--no-fail-fast', '--', '--ignored');
+    await cargoTests(tally, '--workspace', '--no-fail-fast', '--', '--ignored', 'selftest::', 'robust::');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
     const files = [...['parity', 'session', ...WIDE].map(browserTest), 'tests/runtimes/parity.test.mjs'];
     await once(buildDemo);

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { WIDE, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 // Small, and of few formats: a GPU in software takes seconds to compile a format's kernels.
 const MODEL = '/fixtures/gguf/llama.gguf';
@@ -90,7 +90,7 @@ test('a GPU that says that it is hardware and is slow loses to the CPU, at the n
   assert.ok(second.made < first.made, `${second.made} kernels, ${first.made} when it was timed`);
 });
 
-test('where the page may share memory the GPU is timed against threads', { timeout: 240_000, skip: WIDE }, async () => {
+test('where the page may share memory the GPU is timed against threads', { timeout: 240_000 }, async () => {
   const other = await open(isolated);
   const { info } = await other.page.evaluate(() => t.load({ gpu: 'slow', threads: 2 }));
   assert.deepEqual([info.device, info.adapter, info.comparison.from], ['cpu', 'relaxed-simd, 2 threads', 'measured']);

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { WIDE } from './harness.mjs';
 import { faults, SMALL, startDemo } from './demo_pages.mjs';
 
 /** Milliseconds for what a GPU in software compiles. */
@@ -50,7 +49,7 @@ test('files are searched by vectors that the GPU computes', { timeout: PATIENCE 
   assert.match(await page.locator('.result').first().textContent(), /borrow checker/);
 });
 
-test('a GPU that is lost comes back by itself, and what was said is still there', { timeout: PATIENCE, skip: WIDE }, async () => {
+test('a GPU that is lost comes back by itself, and what was said is still there', { timeout: PATIENCE }, async () => {
   await view('Chat');
   const cdp = await demo.browser.newBrowserCDPSession();
   cdp.send('Browser.crashGpuProcess').catch(() => {}); // its answer may not come

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { WIDE, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const MODEL = '/fixtures/gguf/llama.gguf';
 const MIB = 1 << 20;
@@ -114,7 +114,7 @@ for (const worker of [true, false]) {
 }
 
 // One in software takes a second for ten.
-test('two hundred answers on a GPU leave no buffer, heap or wasm memory', { timeout: 300_000, skip: WIDE }, async (t) => {
+test('two hundred answers on a GPU leave no buffer, heap or wasm memory', { timeout: 300_000 }, async (t) => {
   const withGpu = await launch();
   try {
     const { page, heap } = await open(withGpu);

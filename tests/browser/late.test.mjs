@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { WIDE, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const MODEL = '/fixtures/gguf/llama.gguf';
 
@@ -18,7 +18,7 @@ after(async () => {
   await server?.close();
 });
 
-test('reads that answer only when all are done, a task each, have ever more of them in flight', { timeout: 120_000, skip: WIDE }, async () => {
+test('reads that answer only when all are done, a task each, have ever more of them in flight', { timeout: 120_000 }, async () => {
   const seen = await page.evaluate(async (model) => {
     const { Engine } = await import('/dist/index.js');
     const reads = { late: false, asked: 0, most: 0, done: [] };

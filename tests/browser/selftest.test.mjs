@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { questionsOf } from '../support/parity.mjs';
-import { WIDE, atServer, casesFor, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { atServer, casesFor, launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const json = (path) => JSON.parse(readFileSync(join(root, path), 'utf8'));
 const greedy = casesFor(json('tests/parity/cases.json'), 'greedy', { name: 'page-webgpu' });
@@ -76,7 +76,7 @@ for (const [name, changes, why] of [
   ['wrong by itself', [['dot4I8Packed(a, b)', 'i32(dot4U8Packed(a, b))'], ['dot4I8Packed(b[thread]', 'i32(1) + dot4I8Packed(b[thread]']], /^a probe /],
   ['refused by the driver', [['dot4I8Packed(', 'dot4I8Packet(']], /^the GPU driver refused a kernel/],
 ]) {
-  test(`a product of bytes that is ${name} is not used`, { skip: WIDE }, async () => {
+  test(`a product of bytes that is ${name} is not used`, async () => {
     const { found, info, notices, error } = await attempt(changes);
     assert.equal(error, undefined);
     assert.deepEqual(found, []);
@@ -89,7 +89,7 @@ for (const [name, changes, why] of [
   });
 }
 
-test('a feature that only whole kernels show to be wrong is not used, at the next load without another look', { skip: WIDE }, async () => {
+test('a feature that only whole kernels show to be wrong is not used, at the next load without another look', async () => {
   for (const first of [true, false]) {
     const wrong = [['return dot4I8Packed(a, b);', 'return dot4I8Packed(a, b >> 1u);']];
     const { found, info, notices, checked, error } = await attempt(wrong, { kept: !first });

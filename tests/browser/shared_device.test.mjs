@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { WIDE, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 // Small, and of few formats: a GPU in software takes seconds to compile a format's kernels. As long
 // as an engine has them, the browser gives others on the device the same.
@@ -98,7 +98,7 @@ test('two engines on one device answer side by side as they do alone', { timeout
   assert.equal(seen.again, hello);
 });
 
-test('twenty cycles of load and dispose beside an engine leave what it has', { timeout: 240_000, skip: WIDE }, async () => {
+test('twenty cycles of load and dispose beside an engine leave what it has', { timeout: 240_000 }, async () => {
   const seen = await page.evaluate(async () => {
     const [live, held] = [[], t.counts.liveBytes];
     for (let i = 0; i < 20; i += 1) {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
-import { WIDE, launch, mounts, openPage, root, startServer } from './harness.mjs';
+import { launch, mounts, openPage, root, startServer } from './harness.mjs';
 
 const MODEL = '/fixtures/gguf/llama.gguf';
 const files = {};
@@ -101,7 +101,7 @@ test('a trap in an answer ends its engine, which can be disposed; another goes o
   assert.equal(seen.answer, seen.want);
 });
 
-test('on a GPU as well, and disposing frees its buffers', { timeout: 240_000, skip: WIDE }, async () => {
+test('on a GPU as well, and disposing frees its buffers', { timeout: 240_000 }, async () => {
   await open({ device: 'webgpu' });
   const seen = await page.evaluate(trapAnAnswer);
   for (const error of [seen.running, seen.queued, ...seen.later]) assertStopped(error);
@@ -156,7 +156,7 @@ test('a trap anywhere in a load rejects it, and the next load works', { timeout:
   }
 });
 
-test('nothing is left on the GPU of a load that trapped', { timeout: 240_000, skip: WIDE }, async () => {
+test('nothing is left on the GPU of a load that trapped', { timeout: 240_000 }, async () => {
   await open({ device: 'webgpu' });
   const seen = await page.evaluate(async () => {
     const ends = [];
