@@ -69,7 +69,7 @@ async function serious(page) {
     );
 }
 
-// Colours are those of every width.
+// Colors do not depend on the width; the middle one is looked at once.
 for (const [colorScheme, widths, at] of [
   ['light', [1440, 768, 360], 'at three widths'],
   ['dark', [1440, 360], 'at two widths'],

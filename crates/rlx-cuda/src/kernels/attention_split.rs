@@ -10,8 +10,8 @@ use rlx_core::ops::{AttentionJoin, Op};
 use rlx_core::target::{Splits, Target};
 use rlx_core::types::Type;
 
-/// Blocks enough for every processor of a card; a split's fewest positions give each warp 16. A warp has the
-/// queries and the sums of a group in registers, 32 lanes of at most 32 each.
+/// So many blocks keep every processor of a card busy, and a split of the fewest positions gives each warp 16 of them.
+/// A lane holds at most 32 numbers of a group's queries in registers, and as many of its sums.
 pub(crate) const SPLITS: Splits = Splits {
     parts: 512,
     least: 64,
