@@ -52,7 +52,7 @@ const THREADS_FLAGS = [
 const RELAXED = ['-C', 'target-feature=+relaxed-simd'];
 
 /**
- * The module's builds: name in dist, glue, folder of cargo's (one each, for flags are not part of
+ * The module's builds: name in dist, glue, folder of cargo's (one for each set of flags, for flags are not part of
  * the names of what cargo keeps), flags beside .cargo/config.toml's, wasm-opt's features.
  */
 export const BUILDS = [
@@ -65,16 +65,19 @@ export const BUILDS = [
   },
 ];
 
-/** The builds for networks that are no language models: one is fetched when a page loads such a session, and by no other. */
+/**
+ * The builds for networks that are no language models: one is fetched when a page loads such a session, and by no other.
+ * What they and the chat's build both read is compiled once: the folders are the same.
+ */
 const OTHERS = { glue: 'rlx_graphs', more: ['--no-default-features', '--features', 'graphs'] };
 export const GRAPHS = [
-  { name: 'rlx-graphs', target: 'target/graphs', flags: [], features: [], ...OTHERS },
-  { name: 'rlx-graphs-relaxed', target: 'target/graphs-relaxed', flags: RELAXED, features: ['--enable-relaxed-simd'], ...OTHERS },
+  { name: 'rlx-graphs', target: 'target', flags: [], features: [], ...OTHERS },
+  { name: 'rlx-graphs-relaxed', target: 'target/relaxed', flags: RELAXED, features: ['--enable-relaxed-simd'], ...OTHERS },
 ];
 
 /** What holds answers to a form: fetched when a call asks for one. */
 export const GRAMMAR = [
-  { name: 'rlx-grammar', crate: 'rlx-grammar', glue: 'rlx_grammar', target: 'target/grammar', flags: [], features: [] },
+  { name: 'rlx-grammar', crate: 'rlx-grammar', glue: 'rlx_grammar', target: 'target', flags: [], features: [] },
 ];
 
 /** Messages of panics name source files: of a crate its own path, not where this machine keeps it. */
@@ -87,6 +90,14 @@ const once = (what, work) => {
   return made.get(what);
 };
 
+/** What a folder's builds have written under one name is used up before the next one begins. */
+const folders = new Map();
+const inFolder = (folder, work) => {
+  const done = (folders.get(folder) ?? Promise.resolve()).then(work);
+  folders.set(folder, done.catch(() => {}));
+  return done;
+};
+
 /** One build and its glue, in dist; `usually` says how long that takes on two cores with nothing compiled. */
 export const buildWasm = (name) => once(name, async () => {
   const { target, flags, features, glue, crate = 'rlx-wasm', cargo = [], more = [] } = [...BUILDS, ...GRAPHS, ...GRAMMAR].find((build) => build.name === name);
@@ -97,13 +108,15 @@ export const buildWasm = (name) => once(name, async () => {
   bindgen.catch(() => {}); // awaited below
   if (cargo.length > 0) await once('nightly', ensureNightly);
   const rustflags = `target.${WASM}.rustflags=${JSON.stringify([...flags, `--remap-path-prefix=${registry}=crates`])}`;
-  await step(`building ${name}.wasm`, usually, () =>
-    run('cargo', [
-      ...cargo, 'build', '-p', crate, '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target),
-      '--config', rustflags, ...more,
-    ]));
-  const bound = inRoot(target, WASM, 'bindgen');
-  await run(await bindgen, [inRoot(target, WASM, 'wasm', `${crate.replace('-', '_')}.wasm`), bound]);
+  const bound = inRoot(target, WASM, 'bindgen', name);
+  await inFolder(target, async () => {
+    await step(`building ${name}.wasm`, usually, () =>
+      run('cargo', [
+        ...cargo, 'build', '-p', crate, '--profile', 'wasm', '--target', WASM, '--target-dir', inRoot(target),
+        '--config', rustflags, ...more,
+      ]));
+    await run(await bindgen, [inRoot(target, WASM, 'wasm', `${crate.replace('-', '_')}.wasm`), bound]);
+  });
   if (crate === 'rlx-grammar') await withoutCInterface(join(bound, 'rlx_wasm_bg.wasm'));
   mkdirSync(dist, { recursive: true });
   await step(`optimising ${name}.wasm`, 'about 20 s', () => run(process.execPath, [

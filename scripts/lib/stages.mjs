@@ -207,6 +207,7 @@ export const STAGES = {
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
     await cargoTests(tally, '--workspace', '--no-fail-fast', '--', '--ignored', 'selftest::', 'robust::');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
+    await cargoTests(tally, '-p', 'rlx-webgpu', '--no-fail-fast');
     const files = [...['parity', 'session', ...WIDE].map(browserTest), 'tests/runtimes/parity.test.mjs'];
     await once(buildDemo);
     await nodeTests(tally, '--test-concurrency=1', ...files);

@@ -3,7 +3,8 @@
 // Two things make a fibre wait. At a barrier of the block it waits for all threads; in an exchange of its warp it
 // waits for the lanes that its mask names, and then sees a value of each. What would be undefined on a GPU ends
 // the process with a sentence: threads of one block at two different barriers, a thread that ended while others wait
-// for it, a lane that reads a lane that takes no part, and a block in which nobody can go on.
+// for it, a lane that reads a lane that takes no part, and a block in which nobody can go on. So does a thread that ends
+// without `is_behind_previous`: on a GPU its kernel may start, and end, before the one before it has ended.
 //
 // Built with `-fsanitize=thread`, two accesses of one address by two threads, one of them a write, are reported if no
 // barrier or exchange is between them, within a block. Built with
@@ -49,6 +50,8 @@ struct Thread {
     int line;
     /// Lanes that an exchange is for, and what this lane gives to it.
     uint64_t mask, given;
+    /// Whether it has waited for the kernel before this one.
+    bool is_behind;
     void* stack_pointer;
     char* stack;
 #ifdef __SANITIZE_THREAD__
@@ -158,12 +161,16 @@ RLX_UNSEEN inline uint64_t of_lane(const uint64_t* seen, uint64_t mask, unsigned
     return seen[lane];
 }
 
+/// The thread waits for the kernel before this one, which has ended here.
+RLX_UNSEEN inline void is_behind_previous() { block.now->is_behind = true; }
+
 /// Where a fibre begins and ends.
 RLX_UNSEEN inline void begin() {
 #ifdef __SANITIZE_THREAD__
     __tsan_acquire(&block.before);
 #endif
     block.body(block.launch.arguments);
+    if (!block.now->is_behind) fail("a thread ends that has not waited for the kernel before", block.now);
 #ifdef __SANITIZE_THREAD__
     __tsan_release(&block.after);
 #endif
@@ -176,6 +183,8 @@ RLX_UNSEEN inline void prepare(Thread* t, unsigned number) {
     t->number = number;
     t->index = {number % b.x, number / b.x % b.y, number / b.x / b.y};
     t->wait = Wait::Nothing;
+    t->line = 0;
+    t->is_behind = false;
     if (!t->stack) {
         void* at = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED || mprotect(at, GUARD, PROT_NONE)) fail("no memory for the stack of a thread", nullptr);

@@ -32,8 +32,11 @@ pub fn target() -> Target {
         name: "cuda".into(),
         limits: LIMITS,
         fusions: Fusions {
+            norm_prologue: true,
             residual: true,
+            segments: true,
             glu: true,
+            rope_kv_write: true,
             matmul_epilogue: true,
             norm_add: true,
             ..Fusions::NONE

@@ -8,7 +8,7 @@ use rlx_cuda::driver::{At, Driver, Launch};
 /// Runs a kernel `k(float* x)` over 64 floats, two blocks of 64 threads; what it leaves.
 fn run(body: &str, warp: u32, watch: Watch) -> Result<Vec<f32>> {
     let gpu = Emulator::start(&sources(), &cache(), warp, watch)?;
-    let source = format!("static void k(float* x) {{\n{body}\n}}");
+    let source = format!("static void k(float* x) {{\nemulator::is_behind_previous();\n{body}\n}}");
     gpu.compile(1, &source, "k")?;
     gpu.create(2, 256)?;
     let x = At { buffer: 2, offset: 0 };
@@ -98,6 +98,18 @@ fn two_threads_at_one_address_without_a_barrier_are_told() {
     ";
     says(&fails(body, Watch::Races), "data race");
     assert!(run(body, 32, Watch::Nothing).is_ok(), "only who watches sees it");
+}
+
+#[test]
+fn a_thread_that_does_not_wait_for_the_kernel_before_is_told() {
+    let gpu = Emulator::start(&sources(), &cache(), 32, Watch::Nothing).unwrap();
+    let source = "static void k(float* x) { if (threadIdx.x > 0) emulator::is_behind_previous(); }";
+    gpu.compile(1, source, "k").unwrap();
+    gpu.create(2, 16).unwrap();
+    let arguments = vec![At { buffer: 2, offset: 0 }];
+    gpu.record(3, &[Launch { function: 1, grid: [1; 3], threads: 32, arguments }]).unwrap();
+    let e = gpu.submit(3).expect_err("thread 0 does not wait");
+    says(&e, "a thread ends that has not waited for the kernel before");
 }
 
 #[test]

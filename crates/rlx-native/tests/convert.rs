@@ -3,6 +3,7 @@
 //! checkout; those of `tests/fixtures` are always there.
 
 use crate::skip::skip;
+use crate::wide::is_wide;
 use rlx_core::compare::difference;
 use rlx_core::gguf::Value as Key;
 use rlx_core::ir::mir::ParamKind;
@@ -85,10 +86,6 @@ fn each(test: &str, names: &[&str], of: impl Fn(&str, &Path)) {
         let what = format!("{n} of {} recorded folders are there", names.len());
         skip(&format!("convert::{test}"), &what);
     }
-}
-
-fn is_wide() -> bool {
-    std::env::var_os("RLX_WIDE").is_some()
 }
 
 /// An empty folder of this test's own.

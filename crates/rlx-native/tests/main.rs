@@ -26,3 +26,5 @@ mod rings;
 mod skip;
 mod slide;
 mod threads;
+#[path = "../../../tests/support/wide.rs"]
+mod wide;

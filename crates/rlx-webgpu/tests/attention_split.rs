@@ -58,10 +58,14 @@ fn caches_of(which: &str) -> Vec<DType> {
     CACHES.into_iter().filter(|t| which == ITS_OWN || paged(t)).collect()
 }
 
-/// The heads of a case with such a cache: all where the GPU is as it is and the cache is the usual one, of the others
-/// one each, not the same for all.
+/// Whether the GPU is as it is and the cache the usual one: such a pair is tried in every form.
+fn is_usual(which: &str, dtype: DType) -> bool {
+    is_wide() || which == ITS_OWN && dtype == DType::F16
+}
+
+/// The heads of a case with such a cache: all of a usual pair, of the others one each, not the same for all.
 fn heads_of<T: Copy>(all: &[T], which: &str, dtype: DType) -> Vec<T> {
-    if which == ITS_OWN && dtype == DType::F16 {
+    if is_usual(which, dtype) {
         return all.to_vec();
     }
     let at = CACHES.iter().position(|t| *t == dtype).unwrap_or(0) + which.len();
@@ -102,16 +106,18 @@ fn splits_join_to_attention() {
     for (which, d) in devices() {
         let mut rng = Rng(5);
         for dtype in caches_of(which) {
-            for (e, heads, kv) in
-                [(64u64, 4u64, 2u64), (64, 8, 1), (32, 4, 1), (8, 3, 3), (80, 4, 1), (256, 4, 1)]
-            {
+            let all =
+                [(64u64, 4u64, 2u64), (64, 8, 1), (32, 4, 1), (8, 3, 3), (80, 4, 1), (256, 4, 1)];
+            let fitting: Vec<_> =
+                all.into_iter().filter(|(e, ..)| head(dtype, *e).is_some()).collect();
+            for (e, heads, kv) in heads_of(&fitting, which, dtype) {
                 let Some(e) = head(dtype, e) else { continue };
                 let causal = Attention::causal(e as usize, 0.3);
                 let capped = Attention { window: Some(70), softcap: Some(5.0), ..causal.clone() };
                 let sinking = Attention { sinks: true, ..causal.clone() };
                 let ring = Attention { ring: true, ..capped.clone() };
                 // The usual cache has all forms; others have rings, with a window and bounded scores, too.
-                let forms = if which == ITS_OWN && dtype == DType::F16 {
+                let forms = if is_usual(which, dtype) {
                     vec![causal, capped, sinking, ring]
                 } else {
                     vec![causal, ring]
@@ -179,6 +185,8 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                 let table = &reference::run(&Op::from(op.clone()), &[]).expect("a table")[0];
                 let dims = Op::from(op).infer(&[]).expect("a table")[0].shape.static_dims();
                 let table = input(&dims.expect("static"), &floats(table));
+                // The usual cache is turned in both styles, and others in one; a ring is a pipeline of its own, too.
+                let usual = is_usual(which, dtype);
                 for (past, len, done, ring) in [
                     (0u32, 1u32, 0u32, false),
                     (63, 1, 0, false),
@@ -188,6 +196,9 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                     (90, 1, 1, false),
                     (720, 1, 0, true),
                 ] {
+                    if ring && !usual {
+                        continue;
+                    }
                     let row = |rng: &mut Rng, n: u64| input(&[1, n], &rng.floats(n as usize));
                     let operands = [
                         row(&mut rng, heads * e),
@@ -198,7 +209,8 @@ fn a_split_rotates_and_writes_what_the_step_of_its_own_does() {
                         cache(&mut rng, dtype, kv, e),
                         control(past, len, done),
                     ];
-                    let style = if past == 64 { RopeStyle::Adjacent } else { RopeStyle::Half };
+                    let adjacent = usual && past == 64;
+                    let style = if adjacent { RopeStyle::Adjacent } else { RopeStyle::Half };
                     let window = ring.then_some(250);
                     let whole = Attention { window, ring, ..Attention::causal(e as usize, 0.3) };
                     let split = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
@@ -267,7 +279,8 @@ fn a_split_norms_heads_before_it_rotates_them() {
                     ];
                     let whole = Attention::causal(e as usize, 0.01);
                     let split = AttentionSplit { whole: whole.clone(), splits: 3, least: 64 };
-                    let style = if past == 64 { RopeStyle::Adjacent } else { RopeStyle::Half };
+                    let adjacent = is_usual(which, dtype) && past == 64;
+                    let style = if adjacent { RopeStyle::Adjacent } else { RopeStyle::Half };
                     let op = RopeAttentionSplit { style, norm: Some(1e-5), split: split.clone() };
                     let op = Op::from(op);
                     let got = run_op(&d, op.clone(), &operands);

@@ -42,10 +42,11 @@ const SIZES: [[u64; 5]; 9] = [
 fn chunks_are_the_references() {
     let d = device();
     let mut rng = Rng(91);
-    for sizes in SIZES {
+    for (i, sizes) in SIZES.into_iter().enumerate() {
         let s = sizes[0];
         for (len, tiled) in [(s, false), (s - 1, true), (9, false), (0, false)] {
-            both_agree(&d, &mut rng, sizes, len, tiled);
+            // Both orders of heads of every second size.
+            both_agree(&d, &mut rng, sizes, len, tiled && (is_wide() || i % 2 == 0));
         }
     }
 }

@@ -47,6 +47,8 @@ mod step;
 mod texts;
 mod tune;
 mod wgsl;
+#[path = "../../../tests/support/wide.rs"]
+mod wide;
 
 #[cfg(feature = "graphs")]
 #[test]

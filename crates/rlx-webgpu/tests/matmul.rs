@@ -242,14 +242,15 @@ fn integer_activations_multiply_packed_weights() {
         let epilogues = if common { vec![false, true] } else { vec![at % 2 == 0] };
         let (short, two) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
         // Inputs are whole words: an even number of 34-byte blocks.
-        let mut cases: Vec<(_, _, usize, usize, &[usize])> = vec![
-            (&d, short, 256, 7, rows_of(dtype)),
-            (&d, short, 1024, 70, &[66]),
+        let mut cases: Vec<(_, _, usize, usize, &[usize])> =
+            vec![(&d, short, 256, 7, rows_of(dtype)), (&d, short, 1024, 70, &[66])];
+        // Of other formats one of both kinds of activations each.
+        if common || is_wide() || at % 2 == 0 {
+            cases.push((&d, two, 256, 7, rows_of(dtype)));
+        }
+        if common || is_wide() {
             // Rows that are few are no tiles where subgroups are wide.
-            (&wide, short, 1024, 70, &[5, 13]),
-            (&d, two, 256, 7, rows_of(dtype)),
-        ];
-        if common {
+            cases.push((&wide, short, 1024, 70, &[5, 13]));
             cases.extend([(&d, two, 1024, 70, &[66][..]), (&wide, two, 1024, 70, &[5])]);
         }
         if dtype == DType::Block(BlockFormat::Q4K) {

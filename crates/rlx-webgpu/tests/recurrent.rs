@@ -111,7 +111,8 @@ fn delta_nets_of_one_row_and_of_many_are_the_references() {
     for sizes in SIZES {
         let s = sizes[0];
         for (len, tiled) in [(s, false), (s, true), (1, false), (0, false)] {
-            both_agree(&d, &mut rng, sizes, len, tiled);
+            // Both orders of heads where there are several of a key's.
+            both_agree(&d, &mut rng, sizes, len, tiled && (is_wide() || sizes[1] == 2));
         }
     }
 }

@@ -9,18 +9,19 @@ use super::{At, Driver, DriverInfo, Launch};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
-    LaunchConfig, PinnedHostSlice, PushKernelArg,
+    PinnedHostSlice,
 };
 use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
 use rlx_core::{Code, Error, Result};
-use std::fs;
+use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
+use std::{fs, mem, ptr};
 
 /// How long a poll waits for a read.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -30,6 +31,8 @@ pub struct Cuda {
     info: DriverInfo,
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
+    /// Whether a kernel may start while the one before it runs: since compute capability 9.0.
+    overlaps: bool,
     /// Where compiled kernels are kept.
     cache: Option<PathBuf>,
     buffers: Lock<Table<u32, CudaSlice<u8>>>,
@@ -121,6 +124,7 @@ impl Cuda {
             info,
             context,
             stream,
+            overlaps: major >= 9,
             cache,
             buffers: Lock::default(),
             functions: Lock::default(),
@@ -168,19 +172,37 @@ impl Cuda {
         for at in &launch.arguments {
             pointers.push(self.pointer(*at, 0)?);
         }
-        let mut builder = self.stream.launch_builder(function);
-        for pointer in &pointers {
-            builder.arg(pointer);
-        }
+        let mut arguments: Vec<*mut c_void> =
+            pointers.iter_mut().map(|p| ptr::from_mut(p).cast()).collect();
+        // SAFETY: zeros are a value of the driver's structures.
+        let mut early: sys::CUlaunchAttribute = unsafe { mem::zeroed() };
+        early.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        early.value.programmaticStreamSerializationAllowed = 1;
         let [x, y, z] = launch.grid;
-        let config = LaunchConfig {
-            grid_dim: (x, y, z),
-            block_dim: (launch.threads, 1, 1),
-            shared_mem_bytes: 0,
+        let config = sys::CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: launch.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: self.stream.cu_stream(),
+            attrs: &mut early,
+            numAttrs: self.overlaps.into(),
         };
         // SAFETY: a kernel's arguments are as many pointers as its text has, into buffers that live until the list is
         // dropped and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator.
-        unsafe { builder.launch(config) }.map_err(|e| error("a launch", e))?;
+        // A kernel that starts early waits for the one before it (`wait_for_previous`).
+        let queued = unsafe {
+            sys::cuLaunchKernelEx(
+                &config,
+                function.cu_function(),
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        queued.result().map_err(|e| error("a launch", e))?;
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 
 KERNEL(attention)(const float* __restrict__ q, const u8* __restrict__ keys, const u8* __restrict__ values,
                   const u32* __restrict__ ctl SINKS_PARAMETER, float* __restrict__ y) {
+    wait_for_previous();
     __shared__ float most_of[WARPS], total_of[WARPS];
     __shared__ float sums_of[WARPS][HEAD];
     u32 row = blockIdx.x, head = blockIdx.y;

@@ -10,6 +10,7 @@
 
 KERNEL(attention_split)(const float* __restrict__ q, const u8* __restrict__ keys, const u8* __restrict__ values,
                         const u32* __restrict__ ctl, float* __restrict__ acc, float* __restrict__ stats) {
+    wait_for_previous();
     __shared__ float most_of[WARPS][GROUP], total_of[WARPS][GROUP];
     __shared__ float sums_of[WARPS][GROUP * HEAD];
     u32 split = blockIdx.x, kv = blockIdx.y, thread = threadIdx.x, warp = thread / WARP, lane = thread % WARP;

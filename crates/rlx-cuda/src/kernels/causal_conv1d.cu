@@ -20,6 +20,7 @@ __device__ __forceinline__ float p(const float* __restrict__ x, const float* sta
 
 KERNEL(causal_conv1d)(const float* __restrict__ x, const float* __restrict__ w, float* state,
                       const u32* __restrict__ ctl, float* __restrict__ y) {
+    wait_for_previous();
     u32 c = blockIdx.x * 128 + threadIdx.x, first = blockIdx.y * BLOCK;
     if (c >= CHANNELS || ctl[4] != 0) return;
     u32 len = min(ROWS, ctl[1]);

@@ -71,3 +71,23 @@ __device__ __forceinline__ float block_sum(float x) {
     for (u32 i = 0; i < THREADS / WARP; i++) all += parts[i];
     return all;
 }
+
+// Kernels start while the one before them runs, on cards that can: what it writes may be read, and what it reads
+// written, behind this line. Every thread of every kernel comes here first.
+__device__ __forceinline__ void wait_for_previous() {
+#ifdef RLX_EMULATOR
+    emulator::is_behind_previous();
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Asks for bytes of weights, which no kernel writes, while the kernel before this one runs. All threads of a block do.
+__device__ __forceinline__ void fetch_ahead(const u8* at, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+    for (u32 i = threadIdx.x * 128; i < bytes; i += blockDim.x * 128) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(at + i));
+    }
+#endif
+}

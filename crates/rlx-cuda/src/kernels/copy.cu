@@ -7,6 +7,7 @@ struct __align__(BYTES) Element {
     u8 bytes[BYTES];
 };
 KERNEL(copy)(const u8* __restrict__ x, u8* __restrict__ y) {
+    wait_for_previous();
     u32 i = blockIdx.x * 128 + threadIdx.x;
     if (i >= N) return;
     ((Element*)y)[TO] = ((const Element*)x)[FROM];

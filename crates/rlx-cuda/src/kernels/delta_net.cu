@@ -13,6 +13,7 @@
 KERNEL(delta_net)(const float* __restrict__ qkv, const float* __restrict__ a, const float* __restrict__ b,
                   const float* __restrict__ decays, const float* __restrict__ dt, float* state,
                   const u32* __restrict__ ctl, float* __restrict__ y) {
+    wait_for_previous();
     // Of two rows each: one is read while the next one comes. What is behind N is zero.
     __shared__ float keys[2][PARTS * EACH];
     __shared__ float queries[2][PARTS * EACH];

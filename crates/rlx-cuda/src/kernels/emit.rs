@@ -117,8 +117,9 @@ impl<'a> Emit<'a> {
         Ok(())
     }
 
-    /// Whether a row is one that nobody reads: the next argument is the control block, if there is a question.
-    pub fn late_rows(&mut self) {
+    /// Defines whether a row is one that nobody reads. The next argument is the control block, if there is a question:
+    /// `CTL_PARAMETER` is its parameter behind others.
+    pub fn late_rows(&mut self) -> bool {
         match self.live {
             Some((state, rows)) => {
                 self.arguments.push(Argument { memory: Memory::State(state), offset: 0 });
@@ -130,5 +131,6 @@ impl<'a> Emit<'a> {
                 self.define("IS_LATE(row)", "false");
             }
         }
+        self.live.is_some()
     }
 }

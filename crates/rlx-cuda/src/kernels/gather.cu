@@ -4,6 +4,7 @@
 // launch      blocks of 128 threads; a thread is 8 elements of a row, or one where K is no multiple of 8
 // numerics    decoding as rlx-core's formats; an id past the end reads the last row
 KERNEL(gather)(const u8* __restrict__ table, const u32* __restrict__ ids CTL_PARAMETER, float* __restrict__ y) {
+    wait_for_previous();
     u32 i = blockIdx.x * 128 + threadIdx.x;
     u32 row = i / (K / WIDTH), at = i % (K / WIDTH) * WIDTH;
     if (row >= N || IS_LATE(row)) return;

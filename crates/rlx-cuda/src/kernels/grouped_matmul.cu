@@ -7,12 +7,14 @@ template <class F>
 __device__ __forceinline__ float product(const float* __restrict__ x, const u8* __restrict__ bank, u32 row_bytes,
                                          u32 expert, u32 n) {
     float sum[1][1] = {};
-    add_products<F, 1, 1, 1>(x, bank + (size_t(expert) * N + n) * row_bytes, row_bytes, 0, threadIdx.x % WARP, sum);
+    const u8* w = bank + (size_t(expert) * N + n) * row_bytes;
+    add_products<F, 1, 1, 1>(x, nullptr, w, row_bytes, 0, threadIdx.x % WARP, sum, nullptr);
     return warp_sum(sum[0][0]);
 }
 
 KERNEL(grouped_matmul)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER,
                        const u32* __restrict__ ids SUM_PARAMETERS CTL_PARAMETER, float* y) {
+    wait_for_previous();
     u32 n = blockIdx.y * 4 + threadIdx.x / WARP;
     if (n >= N) return;
 #ifdef SUMS

@@ -1,9 +1,9 @@
-//! `matmul`: products of f32 rows with dense or packed weights, a launch for each weight.
+//! `matmul`: products of f32 rows with up to four dense or packed weights, in one launch.
 
 use super::takes::{self, Taken};
 use super::{Context, Emit, Kernel, decoder, matrix, mismatch, scalar, unsupported};
 use rlx_core::Result;
-use rlx_core::ir::lir::Step;
+use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
 use rlx_core::target::Target;
 use rlx_core::types::{Kind, Type};
@@ -11,9 +11,9 @@ use rlx_core::types::{Kind, Type};
 /// Rows of x that are multiplied by a block for each few columns; more of them by tiles.
 const FEW: u64 = 8;
 
-/// Rows of f32, biases too; weights of any type that is decoded.
+/// Rows of f32, biases too; weights of any type that is decoded. One row may be normed first.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["segments", "bias", "add", "map", "glu", "epilogue"])?;
+    takes::knows(op, &["segments", "bias", "add", "map", "glu", "epilogue", "norm_eps"])?;
     let Op::MatMul(op) = op else { return Err("it takes a product".into()) };
     let parts = op.parts();
     for (i, ty) in operands.iter().enumerate() {
@@ -23,7 +23,25 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
             return Err(format!("it reads no {}", ty.dtype));
         }
     }
-    Ok(())
+    match operands.first().and_then(|x| x.shape.rows().ok()?.as_static()) {
+        Some(1) => Ok(()),
+        _ if op.norm.is_some() => Err("its kernel norms one row".into()),
+        _ => Ok(()),
+    }
+}
+
+/// A kernel's parameters: their C, and the arguments in the same order.
+struct Parameters<'a, 'b> {
+    emit: &'a mut Emit<'b>,
+    text: Vec<String>,
+}
+
+impl Parameters<'_, '_> {
+    fn add(&mut self, ty: &str, name: &str, slice: &Slice) -> Result<()> {
+        self.emit.argument(slice)?;
+        self.text.push(format!("{ty} {name}"));
+        Ok(())
+    }
 }
 
 pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
@@ -32,87 +50,103 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         return Err(unsupported("a weight in parts".into()));
     }
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
-    let mut launches = Vec::new();
+    let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
+    let few = m <= FEW;
+    // More columns of a block read a row of x less often, and leave fewer blocks.
+    let columns = match (few, m, is_glu) {
+        (false, ..) => 64,
+        (true, 1, false) => 4,
+        _ => 2,
+    };
+    let mut emit = cx.emit(step);
+    let mut parameters = Parameters { emit: &mut emit, text: Vec::new() };
+    let floats = "const float* __restrict__";
+    let weights = "const u8* __restrict__";
+    parameters.add(floats, "x", &step.operands[0])?;
+    if let (Some(at), Some(eps)) = (parts.norm, op.norm) {
+        parameters.add(floats, "norm", &step.operands[at])?;
+        parameters.emit.define("NORM", "");
+        parameters.emit.number("EPS", eps);
+    }
+    let (mut segments, mut blocks) = (String::new(), 0);
+    let absent = "nullptr".to_string();
     for (i, y) in step.results.iter().enumerate() {
         let w = &step.operands[parts.weights + i];
         let (n, _) = matrix(w)?;
-        if m == 0 || n == 0 {
+        if n == 0 {
             continue;
         }
-        let few = m <= FEW;
-        let mut emit = cx.emit(step);
-        emit.argument(&step.operands[0])?;
-        emit.argument(w)?;
-        emit.weights("", w.ty.dtype, k)?;
-        emit.define("WEIGHT_PARAMETER", "");
-        if let Epilogue::Glu(_) = op.epilogue {
-            let up = &step.operands[parts.weights + 1];
-            emit.argument(up)?;
-            emit.weights("UP_", up.ty.dtype, k)?;
-            emit.define("GLU", "");
-            emit.define("WEIGHT_PARAMETER", ", const u8* __restrict__ up");
+        parameters.add(weights, &format!("w{i}"), w)?;
+        parameters.emit.weights(&format!("W{i}_"), w.ty.dtype, k)?;
+        let mut up = absent.clone();
+        if is_glu {
+            let w = &step.operands[parts.weights + 1];
+            parameters.add(weights, "up", w)?;
+            parameters.emit.weights("UP_", w.ty.dtype, k)?;
+            parameters.emit.define("GLU", "");
+            up = "up".into();
         }
-        epilogue(&mut emit, step, i)?;
-        if !few {
-            emit.late_rows();
-        }
-        emit.argument(y)?;
-        // The preprocessor computes with it.
-        emit.define("K", format_args!("{}", super::word(k)?));
-        emit.size("N", n)?;
-        emit.size("M", m)?;
-        // More columns of a block read a row of x less often, and leave fewer blocks.
-        let columns = if m == 1 && !matches!(op.epilogue, Epilogue::Glu(_)) { 4 } else { 2 };
-        emit.size("COLUMNS", columns)?;
-        launches.push(match few {
-            true => emit.kernel(
-                "matmul_vector",
-                concat!(include_str!("row_products.cuh"), include_str!("matmul_vector.cu")),
-                [n.div_ceil(columns), 1, 1],
-                128,
-            )?,
-            false => {
-                let tiles = [n.div_ceil(64), m.div_ceil(64), 1];
-                emit.kernel("matmul_tile", include_str!("matmul_tile.cu"), tiles, 256)?
+        let (mut bias, mut up_bias, mut residual) =
+            (absent.clone(), absent.clone(), absent.clone());
+        if let Some(first) = parts.biases {
+            bias = format!("bias{i}");
+            parameters.add(floats, &bias, &step.operands[first + i])?;
+            if is_glu {
+                up_bias = "up_bias".into();
+                parameters.add(floats, &up_bias, &step.operands[first + 1])?;
             }
-        });
-    }
-    Ok(launches)
-}
-
-/// Defines what happens to a product `v` of result `i` (and `u`, a second product) at row `m`, column `n`.
-fn epilogue(emit: &mut Emit<'_>, step: &Step, i: usize) -> Result<()> {
-    let Op::MatMul(op) = &step.op else { return Err(mismatch(step)) };
-    let parts = op.parts();
-    let (mut bias, mut residual) = ("", "");
-    let mut text = "v".to_string();
-    let mut up = "u".to_string();
-    if let Some(first) = parts.biases {
-        emit.argument(&step.operands[first + i])?;
-        bias = ", const float* __restrict__ bias";
-        text = "(v + bias[n])".into();
-        if let Epilogue::Glu(_) = op.epilogue {
-            emit.argument(&step.operands[first + 1])?;
-            bias = ", const float* __restrict__ bias, const float* __restrict__ up_bias";
-            up = "(u + up_bias[n])".into();
         }
-    }
-    match op.epilogue {
-        Epilogue::None => {}
-        Epilogue::Map(_) => text = format!("apply({text})"),
-        Epilogue::Glu(_) => text = format!("(apply({text}) * {up})"),
-        Epilogue::Add => {
-            let at = parts.residual.ok_or_else(|| mismatch(step))?;
-            emit.argument(&step.operands[at])?;
-            residual = ", const float* residual";
-            text = format!("({text} + residual[size_t(m) * N + n])");
+        if let Some(at) = parts.residual {
+            residual = "residual".into();
+            // It may be where the result is.
+            parameters.add("const float*", &residual, &step.operands[at])?;
         }
+        parameters.add("float*", &format!("y{i}"), y)?;
+        let count = n.div_ceil(columns);
+        segments += &format!(
+            "SEGMENT(W{i}_FORMAT, {count}u, w{i}, W{i}_ROW_BYTES, {}u, {up}, {bias}, {up_bias}, {residual}, y{i}) ",
+            super::word(n)?
+        );
+        blocks += count;
     }
+    if m == 0 || blocks == 0 {
+        return Ok(Vec::new());
+    }
+    let mut text = parameters.text;
+    if !few && emit.late_rows() {
+        text.push("const u32* __restrict__ ctl".into());
+    }
+    emit.define("PARAMETERS", text.join(", "));
+    emit.define("SEGMENTS", segments);
+    emit.define("EPILOGUE(v, u, m, n)", epilogue(&op.epilogue, op.bias));
     if let Epilogue::Map(f) | Epilogue::Glu(f) = op.epilogue {
         emit.apply(scalar::unary(f));
     }
-    emit.define("BIAS_PARAMETER", bias);
-    emit.define("RESIDUAL_PARAMETER", residual);
-    emit.define("EPILOGUE(v, u, m, n)", text);
-    Ok(())
+    // The preprocessor computes with it.
+    emit.define("K", super::word(k)?);
+    emit.size("M", m)?;
+    emit.size("COLUMNS", columns)?;
+    let kernel = if few {
+        let text = concat!(
+            include_str!("segment.cuh"),
+            include_str!("row_products.cuh"),
+            include_str!("matmul_vector.cu")
+        );
+        emit.kernel("matmul_vector", text, [blocks, 1, 1], 128)
+    } else {
+        let text = concat!(include_str!("segment.cuh"), include_str!("matmul_tile.cu"));
+        emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], 256)
+    };
+    Ok(vec![kernel?])
+}
+
+/// What happens to a product `v` of segment `s` (and `u`, a second product) at row `m`, column `n`.
+fn epilogue(epilogue: &Epilogue, bias: bool) -> String {
+    let (v, u) = if bias { ("(v + s.bias[n])", "(u + s.up_bias[n])") } else { ("v", "u") };
+    match epilogue {
+        Epilogue::None => v.into(),
+        Epilogue::Map(_) => format!("apply({v})"),
+        Epilogue::Glu(_) => format!("(apply({v}) * {u})"),
+        Epilogue::Add => format!("({v} + s.residual[size_t(m) * s.n + n])"),
+    }
 }

@@ -1,15 +1,15 @@
-// matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for many rows of x
+// matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for many rows of x and up to four weights
 // shapes      x f32[M, K]    W FORMAT[N, K]    y f32[M, N]
 // bytes       W for each 64 rows of x, x for each 64 columns; 4*M*N written
 // launch      a block of 256 threads is a tile of 64 rows by 64 columns, each thread 4 by 4 of it
 // numerics    f32; a sum in order of k
 #define STEP 32
 template <class F>
-__device__ __forceinline__ void fetch_weights(const u8* __restrict__ w, u32 row_bytes, u32 n0, u32 k0,
+__device__ __forceinline__ void fetch_weights(const u8* __restrict__ w, u32 row_bytes, u32 n0, u32 end, u32 k0,
                                               float (*tile)[68]) {
     u32 n = threadIdx.x / 4, k = threadIdx.x % 4 * 8;
     float e[8] = {};
-    if (n0 + n < N) {
+    if (n0 + n < end) {
         const u8* row = w + size_t(n0 + n) * row_bytes;
         if (k0 + k + 8 <= K) {
             F::decode8(row, k0 + k, e);
@@ -37,16 +37,15 @@ __device__ __forceinline__ void add_tile(const float (*xs)[68], const float (*ws
     }
 }
 
-KERNEL(matmul_tile)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER
-                    RESIDUAL_PARAMETER CTL_PARAMETER, float* y) {
+template <class F>
+__device__ __forceinline__ void tile(u32 block, const float* __restrict__ x, const Segment s) {
     __shared__ __align__(16) float xs[STEP][68];
     __shared__ __align__(16) float ws[STEP][68];
 #ifdef GLU
     __shared__ __align__(16) float us[STEP][68];
     float ups[4][4] = {};
 #endif
-    u32 n0 = blockIdx.x * 64, m0 = blockIdx.y * 64;
-    if (IS_LATE(m0)) return;
+    u32 n0 = block * 64, m0 = blockIdx.y * 64;
     float sums[4][4] = {};
     for (u32 k0 = 0; k0 < K; k0 += STEP) {
         u32 m = threadIdx.x / 4, k = threadIdx.x % 4 * 8;
@@ -56,9 +55,9 @@ KERNEL(matmul_tile)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT
             bool is_there = m0 + m < M && k0 + k + j < K;
             xs[k + j][m] = is_there ? x[size_t(m0 + m) * K + k0 + k + j] : 0.0f;
         }
-        fetch_weights<FORMAT>(w, ROW_BYTES, n0, k0, ws);
+        fetch_weights<F>(s.w, s.row_bytes, n0, s.n, k0, ws);
 #ifdef GLU
-        fetch_weights<UP_FORMAT>(up, UP_ROW_BYTES, n0, k0, us);
+        fetch_weights<UP_FORMAT>(s.up, UP_ROW_BYTES, n0, s.n, k0, us);
 #endif
         __syncthreads();
         add_tile(xs, ws, sums);
@@ -70,13 +69,26 @@ KERNEL(matmul_tile)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT
     for (u32 i = 0; i < 4; i++) {
         for (u32 j = 0; j < 4; j++) {
             u32 m = r + i, n = c + j;
-            if (m >= M || n >= N) continue;
+            if (m >= M || n >= s.n) continue;
 #ifdef GLU
             float u = ups[i][j];
 #else
             float u = 0.0f;
 #endif
-            y[size_t(m) * N + n] = EPILOGUE(sums[i][j], u, m, n);
+            s.y[size_t(m) * s.n + n] = EPILOGUE(sums[i][j], u, m, n);
         }
     }
+}
+
+KERNEL(matmul_tile)(PARAMETERS) {
+    wait_for_previous();
+    if (IS_LATE(blockIdx.y * 64)) return;
+    u32 block = blockIdx.x;
+#define SEGMENT(F, BLOCKS, ...)                   \
+    if (block < BLOCKS) {                         \
+        tile<F>(block, x, Segment{__VA_ARGS__});  \
+        return;                                   \
+    }                                             \
+    block -= BLOCKS;
+    SEGMENTS
 }

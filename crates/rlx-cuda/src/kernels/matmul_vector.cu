@@ -1,43 +1,79 @@
-// matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for few rows of x
-// shapes      x f32[M, K]    W FORMAT[N, K]    y f32[M, N]
+// matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for few rows of x and up to four weights
+// shapes      x f32[M, K]    W FORMAT[N, K]    y f32[M, N]    norm f32[K]: x is its RMS norm first
 // bytes       W once; x from a cache, for each COLUMNS columns
-// launch      a block of 4 warps is COLUMNS columns: its lanes take 8 elements of k each in turn
-// numerics    f32; a sum for each lane in order of k, then a tree for each warp, then warps in order
+// launch      a block of 4 warps is COLUMNS columns of one weight: its lanes take 8 elements of k each in turn
+// numerics    f32; a sum for each lane in order of k, then a tree for each warp, then warps in order; the norm's root
+//             multiplies the sum
 #define WARPS (128u / WARP)
 
-KERNEL(matmul_vector)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER
-                      RESIDUAL_PARAMETER, float* y) {
+// A sum of each warp.
+template <u32 COUNT>
+__device__ __forceinline__ void put_sums(const float* sums, float (*parts)[COUNT]) {
+#pragma unroll
+    for (u32 i = 0; i < COUNT; i++) {
+        float v = warp_sum(sums[i]);
+        if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP][i] = v;
+    }
+}
+
+template <u32 COUNT>
+__device__ __forceinline__ float all_of(const float (*parts)[COUNT], u32 i) {
+    float all = 0.0f;
+#pragma unroll
+    for (u32 warp = 0; warp < WARPS; warp++) all += parts[warp][i];
+    return all;
+}
+
+template <class F>
+__device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, const float* __restrict__ norm,
+                                        const Segment s) {
     __shared__ float parts[WARPS][M * COLUMNS];
-    u32 n0 = blockIdx.x * COLUMNS, thread = threadIdx.x, warp = thread / WARP, last = N - 1 - n0;
-    float sums[M][COLUMNS] = {};
-    add_products<FORMAT, M, COLUMNS, WARPS>(x, w + size_t(n0) * ROW_BYTES, ROW_BYTES, last, thread, sums);
+    u32 n0 = block * COLUMNS, thread = threadIdx.x, last = s.n - 1 - n0;
+    const u8* w = s.w + size_t(n0) * s.row_bytes;
+    fetch_ahead(w, (min(last, COLUMNS - 1u) + 1u) * s.row_bytes);
+#ifdef GLU
+    const u8* up = s.up + size_t(n0) * UP_ROW_BYTES;
+    fetch_ahead(up, (min(last, COLUMNS - 1u) + 1u) * UP_ROW_BYTES);
+#endif
+    wait_for_previous();
+    float sums[M][COLUMNS] = {}, squares[M] = {};
+    add_products<F, M, COLUMNS, WARPS>(x, norm, w, s.row_bytes, last, thread, sums, squares);
+    put_sums<M * COLUMNS>(sums[0], parts);
 #ifdef GLU
     __shared__ float up_parts[WARPS][M * COLUMNS];
-    float ups[M][COLUMNS] = {};
-    add_products<UP_FORMAT, M, COLUMNS, WARPS>(x, up + size_t(n0) * UP_ROW_BYTES, UP_ROW_BYTES, last, thread, ups);
+    float ups[M][COLUMNS] = {}, same[M] = {};
+    add_products<UP_FORMAT, M, COLUMNS, WARPS>(x, norm, up, UP_ROW_BYTES, last, thread, ups, same);
+    put_sums<M * COLUMNS>(ups[0], up_parts);
 #endif
-#pragma unroll
-    for (u32 m = 0; m < M; m++) {
-#pragma unroll
-        for (u32 c = 0; c < COLUMNS; c++) {
-            float v = warp_sum(sums[m][c]);
-            if (thread % WARP == 0) parts[warp][m * COLUMNS + c] = v;
-#ifdef GLU
-            float u = warp_sum(ups[m][c]);
-            if (thread % WARP == 0) up_parts[warp][m * COLUMNS + c] = u;
+#ifdef NORM
+    __shared__ float square_parts[WARPS][M];
+    put_sums<M>(squares, square_parts);
 #endif
-        }
-    }
     __syncthreads();
     u32 m = thread / COLUMNS, c = thread % COLUMNS, n = n0 + c;
-    if (m >= M || n >= N) return;
-    float v = 0.0f, u = 0.0f;
-#pragma unroll
-    for (u32 i = 0; i < WARPS; i++) {
-        v += parts[i][m * COLUMNS + c];
+    if (m >= M || n >= s.n) return;
+    float v = all_of<M * COLUMNS>(parts, m * COLUMNS + c), u = 0.0f;
 #ifdef GLU
-        u += up_parts[i][m * COLUMNS + c];
+    u = all_of<M * COLUMNS>(up_parts, m * COLUMNS + c);
 #endif
-    }
-    y[size_t(m) * N + n] = EPILOGUE(v, u, m, n);
+#ifdef NORM
+    float scale = rsqrtf(all_of<M>(square_parts, m) / float(K) + EPS);
+    v *= scale;
+    u *= scale;
+#endif
+    s.y[size_t(m) * s.n + n] = EPILOGUE(v, u, m, n);
+}
+
+KERNEL(matmul_vector)(PARAMETERS) {
+#ifndef NORM
+    const float* norm = nullptr;
+#endif
+    u32 block = blockIdx.x;
+#define SEGMENT(F, BLOCKS, ...)                            \
+    if (block < BLOCKS) {                                  \
+        columns<F>(block, x, norm, Segment{__VA_ARGS__});  \
+        return;                                            \
+    }                                                      \
+    block -= BLOCKS;
+    SEGMENTS
 }

@@ -4,6 +4,7 @@
 // launch      a block of THREADS threads is a row
 // numerics    f32; a sum for each thread, then warps in order
 KERNEL(rms_norm)(const float* x, const float* __restrict__ w SECOND_PARAMETER CTL_PARAMETER, float* y) {
+    wait_for_previous();
     u32 row = blockIdx.x;
     if (IS_LATE(row)) return;
     x += size_t(row) * K;

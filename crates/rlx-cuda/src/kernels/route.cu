@@ -17,6 +17,7 @@ __device__ __forceinline__ u32 key_of(float x) {
 __device__ __forceinline__ float value_of(u32 key) { return __uint_as_float(key >> 31 ? key & 0x7fffffffu : ~key); }
 
 KERNEL(route)(const float* __restrict__ logits BIAS_PARAMETER CTL_PARAMETER, u32* ids, float* shares) {
+    wait_for_previous();
     __shared__ float scores[EXPERTS];
     __shared__ u32 keys[EXPERTS];
     __shared__ float chosen[TOP_K];

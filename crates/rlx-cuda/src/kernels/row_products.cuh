@@ -1,9 +1,11 @@
 // Sums of the products of Rows rows of x, K long and one behind the other, with Columns rows of weights. The lanes of
 // Warps warps take 8 elements of k each in turn, and each has the sums of its own: a row of x is read once for all
-// columns. Columns past the last are the last.
+// columns. Columns past the last are the last. With NORM, x is multiplied by `norm` first, and `squares` gets the sums
+// of its squares.
 template <class F, u32 Rows, u32 Columns, u32 Warps>
-__device__ __forceinline__ void add_products(const float* __restrict__ x, const u8* __restrict__ w, u32 row_bytes,
-                                             u32 last, u32 lane, float (*sums)[Columns]) {
+__device__ __forceinline__ void add_products(const float* __restrict__ x, const float* __restrict__ norm,
+                                             const u8* __restrict__ w, u32 row_bytes, u32 last, u32 lane,
+                                             float (*sums)[Columns], float* squares) {
 #pragma unroll 2
     for (u32 k = lane * 8; k + 8 <= K; k += Warps * WARP * 8) {
         float v[Rows][8];
@@ -16,6 +18,13 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
             v[m][4] = b.x, v[m][5] = b.y, v[m][6] = b.z, v[m][7] = b.w;
 #else
             for (u32 j = 0; j < 8; j++) v[m][j] = x[size_t(m) * K + k + j];
+#endif
+#ifdef NORM
+#pragma unroll
+            for (u32 j = 0; j < 8; j++) {
+                squares[m] = fmaf(v[m][j], v[m][j], squares[m]);
+                v[m][j] *= norm[k + j];
+            }
 #endif
         }
 #pragma unroll
@@ -33,10 +42,15 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
     // The last elements: rows of blocks have none.
     u32 k = K / 8 * 8 + lane;
     if (k >= K) return;
-    for (u32 c = 0; c < Columns; c++) {
-        float e = F::one(w + size_t(min(c, last)) * row_bytes, k);
-        for (u32 m = 0; m < Rows; m++) sums[m][c] = fmaf(e, x[size_t(m) * K + k], sums[m][c]);
+    for (u32 m = 0; m < Rows; m++) {
+        float v = x[size_t(m) * K + k];
+#ifdef NORM
+        squares[m] = fmaf(v, v, squares[m]);
+        v *= norm[k];
+#endif
+        for (u32 c = 0; c < Columns; c++) {
+            sums[m][c] = fmaf(F::one(w + size_t(min(c, last)) * row_bytes, k), v, sums[m][c]);
+        }
     }
 #endif
 }
-

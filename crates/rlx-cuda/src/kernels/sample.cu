@@ -295,6 +295,7 @@ __device__ void draw(Shared& sh, const Sampler& s, Cut cut, u32 position) {
 }
 
 KERNEL(sample)(const float* __restrict__ logits, const u32* __restrict__ params, u32* counts, u32* ctl) {
+    wait_for_previous();
     __shared__ Shared sh;
     u32 thread = threadIdx.x, position = ctl[PAST] + ctl[LEN], done = ctl[DONE];
     // Thread 0 changes it at the end.

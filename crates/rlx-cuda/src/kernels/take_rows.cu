@@ -4,6 +4,7 @@
 // launch      blocks of 128 threads; a thread is an element
 // numerics    a copy
 KERNEL(take_rows)(const float* __restrict__ x, const u32* __restrict__ ctl, float* __restrict__ y) {
+    wait_for_previous();
     u32 i = blockIdx.x * 128 + threadIdx.x;
     if (i >= ROWS * K) return;
     u32 row = i / K, len = min(ctl[1], OF);

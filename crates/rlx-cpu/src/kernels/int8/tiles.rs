@@ -188,7 +188,8 @@ impl<const RUN: usize, const LARGEST: i32, const LEAST: bool, const PARTS: usize
     }
 }
 
-/// A tile of rows `at + m` of x.
+/// A tile of rows `at + m` of x. What a form does not do is decided in blocks of constants, so that the compiler's
+/// optimiser never sees it: with 72 forms that is a third of the crate.
 macro_rules! tile {
     ($name:ident, $($m:literal)*) => {
         #[inline(always)]
@@ -210,18 +211,18 @@ macro_rules! tile {
                     // Of the short runs of a block of x before its scale.
                     let mut inner = [$({ let _ = $m; s.all(0.0) }),*];
                     // Low parts that are zero are not multiplied: the integers are the same.
-                    let low = PARTS == 2 && lows.iter().any(|low| low.get(b) != Some(&false));
+                    let low = const { PARTS == 2 } && lows.iter().any(|low| low.get(b) != Some(&false));
                     for r in 0..runs {
                         let run = b * runs + r;
                         let words = &w.q[4 * ROWS * RUN * run..][..4 * ROWS * RUN];
                         let words: &[[u8; 4 * ROWS]; RUN] =
                             words.as_chunks().0.as_array().unwrap_or(const { &[[0; 4 * ROWS]; RUN] });
                         let sums = [$({
-                            let sums = if RUN == 8 { x[$m].whole32 } else { x[$m].whole16 };
+                            let sums = if const { RUN == 8 } { x[$m].whole32 } else { x[$m].whole16 };
                             sums[run]
                         }),*];
                         let mut totals = [$({ let _ = $m; s.set(0) }),*];
-                        each!(P in 0 1 => if P == 0 || low {
+                        each!(P in 0 1 => if const { P < PARTS } && (P == 0 || low) {
                             // The last part's sums take back what all have more than products. A high part alone has
                             // a 128th of them.
                             let more = |m: usize| match (P, PARTS) {
@@ -232,14 +233,14 @@ macro_rules! tile {
                             let xb: [&[u8]; _] = [$(&x[$m].q[P][run * (RUN * S::X)..][..RUN * S::X]),*];
                             let mut u = [$(s.start(if LEAST { 0 } else { -w.zero * more($m) })),*];
                             let mut v = [$(s.zero_signed(more($m))),*];
-                            each!(I in 0 1 2 3 4 5 6 7 => if I < RUN {
+                            each!(I in 0 1 2 3 4 5 6 7 => if const { I < RUN } {
                                 let q = s.words(&words[I][4 * lane..]);
                                 each!(M in $($m)* => {
                                     let x = &xb[M][I * S::X..][..S::X];
-                                    if LARGEST == 0 {
+                                    if const { LARGEST == 0 } {
                                         v[M] = s.dot_signed(v[M], q, x);
                                     } else {
-                                        if I > 0 && I % const { steps::<S>(LARGEST) } == 0 {
+                                        if const { I > 0 && I % steps::<S>(LARGEST) == 0 } {
                                             u[M] = s.settle(u[M]);
                                         }
                                         u[M] = s.dot(u[M], q, x);
@@ -247,19 +248,25 @@ macro_rules! tile {
                                 });
                             });
                             each!(M in $($m)* => {
-                                let total =
-                                    if LARGEST == 0 { s.total_signed(v[M]) } else { s.total(u[M]) };
-                                totals[M] =
-                                    if P == 0 { total } else { s.plus(s.left(totals[M], 7), total) };
+                                let total = if const { LARGEST == 0 } {
+                                    s.total_signed(v[M])
+                                } else {
+                                    s.total(u[M])
+                                };
+                                totals[M] = if const { P == 0 } {
+                                    total
+                                } else {
+                                    s.plus(s.left(totals[M], 7), total)
+                                };
                             });
                         });
-                        if PARTS == 2 && !low {
+                        if const { PARTS == 2 } && !low {
                             each!(M in $($m)* => totals[M] = s.left(totals[M], 7));
                         }
                         let scale = s.take(&w.scale[ROWS * run + lane..]);
                         each!(M in $($m)* => {
                             let total = s.floats(totals[M]);
-                            if RUN == 8 {
+                            if const { RUN == 8 } {
                                 // The scales first: one may be so large that the sum is not finite without the other.
                                 let factor = s.product(scale, s.all(x[M].d[b]));
                                 acc[M] = s.add_product(total, factor, acc[M]);
@@ -269,15 +276,15 @@ macro_rules! tile {
                                 inner[M] = s.add_product(total, scale, inner[M]);
                             }
                         });
-                        if LEAST {
+                        if const { LEAST } {
                             let least = s.take(&w.least[ROWS * run + lane..]);
                             each!(M in $($m)* => {
-                                let sums = if RUN == 8 { x[M].sums32 } else { x[M].sums16 };
+                                let sums = if const { RUN == 8 } { x[M].sums32 } else { x[M].sums16 };
                                 acc[M] = s.add_product(least, s.all(sums[run]), acc[M]);
                             });
                         }
                     }
-                    if RUN == 4 {
+                    if const { RUN == 4 } {
                         each!(M in $($m)* => {
                             acc[M] = s.add_product(inner[M], s.all(x[M].d[b]), acc[M])
                         });

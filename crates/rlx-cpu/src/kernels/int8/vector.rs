@@ -99,7 +99,10 @@ impl<'a, S: Lanes, F: Format, const PARTS: usize> Dot<'a, S, F, PARTS> {
         let words = F::ELEMENTS / 4 * S::X;
         Dot {
             s,
-            x: [part(x.q[0], b, words), if PARTS == 2 { part(x.q[1], b, words) } else { &[] }],
+            x: [
+                part(x.q[0], b, words),
+                if const { PARTS == 2 } { part(x.q[1], b, words) } else { &[] },
+            ],
             dx: part(x.d, b, n32),
             sums16: part(x.sums16, b, n16),
             sums32: part(x.sums32, b, n32),
@@ -155,7 +158,7 @@ macro_rules! products {
         } else {
             let mut acc = $s.start(-F::ZERO * $sum);
             each!(I in $($n)* => {
-                if I > 0 && I % const { steps::<S>(F::LARGEST) } == 0 {
+                if const { I > 0 && I % steps::<S>(F::LARGEST) == 0 } {
                     acc = $s.settle(acc);
                 }
                 acc = $s.dot(acc, $q[I], &$x[I * S::X..]);
@@ -170,7 +173,7 @@ macro_rules! parts {
     ($dot:expr, $q:expr, $bytes:expr, $r:expr, $sum:expr, $($n:literal)*) => {{
         let s = $dot.s;
         let x = &$dot.x[0][$bytes * $r..][..$bytes];
-        if PARTS == 1 {
+        if const { PARTS == 1 } {
             products!(s, $q, x, $sum, $($n)*)
         } else {
             let high = products!(s, $q, x, 0, $($n)*);

@@ -1,0 +1,8 @@
+// A weight of a product, what its products are added to, and where they go. What is not there is null.
+struct Segment {
+    const u8* w;
+    u32 row_bytes, n;
+    const u8* up;
+    const float *bias, *up_bias, *residual;
+    float* y;
+};
