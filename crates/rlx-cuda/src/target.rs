@@ -36,7 +36,6 @@ pub fn target() -> Target {
             residual: true,
             segments: true,
             glu: true,
-            rope_kv_write: true,
             matmul_epilogue: true,
             norm_add: true,
             ..Fusions::NONE
