@@ -36,6 +36,7 @@ pub fn target() -> Target {
             residual: true,
             segments: true,
             glu: true,
+            rope_kv_write: true,
             matmul_epilogue: true,
             norm_add: true,
             ..Fusions::NONE

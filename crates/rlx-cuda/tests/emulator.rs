@@ -113,6 +113,32 @@ fn a_thread_that_does_not_wait_for_the_kernel_before_is_told() {
 }
 
 #[test]
+fn two_texts_may_give_one_name_to_different_things() {
+    let gpu = Emulator::start(&sources(), &cache(), 32, Watch::Nothing).unwrap();
+    gpu.create(1, 256).unwrap();
+    let x = At { buffer: 1, offset: 0 };
+    for (i, size) in [(10, 8), (20, 64)] {
+        let source = format!(
+            "template <class T> inline T* all() {{ __shared__ T x[{size}]; return x; }}
+             static void k(float* x) {{
+                 emulator::is_behind_previous();
+                 all<float>()[threadIdx.x % {size}] = {size};
+                 __syncthreads();
+                 x[threadIdx.x] = all<float>()[threadIdx.x % {size}] + sizeof(float[{size}]);
+             }}"
+        );
+        gpu.compile(i, &source, "k").unwrap();
+        let launch = Launch { function: i, grid: [1; 3], threads: 64, arguments: vec![x] };
+        gpu.record(i + 1, &[launch]).unwrap();
+        gpu.submit(i + 1).unwrap();
+        gpu.read(i + 2, &[(x, 256)]).unwrap();
+        let bytes = gpu.poll_read(i + 2).unwrap().expect("it is there at once");
+        let want = (size * 5) as f32;
+        assert!(bytes.as_chunks::<4>().0.iter().all(|b| f32::from_le_bytes(*b) == want), "{size}");
+    }
+}
+
+#[test]
 fn a_text_that_does_not_compile_is_an_error_and_the_gpu_goes_on() {
     let gpu = Emulator::start(&sources(), &cache(), 32, Watch::Nothing).unwrap();
     let e = gpu.compile(1, "static void k(float* x) { nonsense; }", "k").unwrap_err();

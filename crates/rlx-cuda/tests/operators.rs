@@ -5,8 +5,8 @@ use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
     Attention, AttentionJoin, AttentionSplit, Binary, CausalConv1d, Concat, DeltaNet, Epilogue,
     Gather, GroupedMatMul, KvWrite, Map, MatMul, Op, RegionStep, RmsNorm, RmsNormAdd, Rope,
-    RopeScaling, RopeStyle, RopeTable, Route, Sample, Slice, StepFn, StepOperand, TakeRows, Unary,
-    Zip,
+    RopeKvWrite, RopeScaling, RopeStyle, RopeTable, Route, Sample, Slice, StepFn, StepOperand,
+    TakeRows, Unary, Zip,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
@@ -248,6 +248,43 @@ fn caches_take_real_rows_and_nothing_once_done() {
                 got[0].len() == want[0].len() && different <= allowed,
                 "{what}: {different} bytes"
             );
+        }
+    }
+}
+
+#[test]
+fn a_row_turns_and_is_written_as_by_steps_of_their_own() {
+    let mut rng = Rng(24);
+    let (heads, kv_heads, e) = (3u64, 2u64, 64u64);
+    for dtype in CACHES {
+        for (style, dims, rows, len, past, done, ring) in [
+            (RopeStyle::Half, 64, 1u64, 1u32, 6u32, 0u32, false),
+            (RopeStyle::Adjacent, 32, 5, 4, 4, 0, false),
+            (RopeStyle::Half, 32, 5, 5, 22, 0, true),
+            (RopeStyle::Half, 64, 2, 2, 3, 1, false),
+            (RopeStyle::Adjacent, 64, 7, 3, 5, 0, false),
+        ] {
+            let mut rows_of_heads =
+                |n: u64| input(&[rows, n * e], &rng.floats((rows * n * e) as usize));
+            let [q, k, v] = [heads, kv_heads, kv_heads].map(&mut rows_of_heads);
+            let [keys, values] = [0; 2].map(|_| cache(&mut rng, dtype, kv_heads, 8, e));
+            let operands = [q, k, v, table(dims, 1024), keys, values, control(past, len, done)];
+            let op = Op::from(RopeKvWrite { style, head_dim: e as usize, ring });
+            let (got, want) =
+                (run_op(&plain_device(), op.clone(), &operands), truth(&op, &operands));
+            let what = format!("{dtype} {} rows {rows} past {past}", style.name());
+            let width = (heads * e) as usize;
+            let turned = f64s(rows_of(&want[0], len as usize, width));
+            assert_close(&what, &floats(rows_of(&got[0], len as usize, width)), &turned, 2e-6);
+            for (got, want) in got[1..].iter().zip(&want[1..]) {
+                let [got, want] = [got, want].map(|bytes| decode(dtype, bytes));
+                let far = got
+                    .iter()
+                    .zip(&want)
+                    .filter(|(a, b)| (**a - **b).abs() > 2e-6 * b.abs().max(1.0));
+                // A value that is half of a step may round to either side.
+                assert!(far.count() <= 4, "{what}");
+            }
         }
     }
 }

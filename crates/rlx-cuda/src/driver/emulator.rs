@@ -267,7 +267,9 @@ impl Driver for Emulator {
     }
 
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
-        let text = format!("#include \"cuda.h\"\n{source}\nRLX_KERNEL({entry})\n");
+        // A library's names are its own: two texts may give one name to functions and shared arrays of different sizes.
+        let text =
+            format!("#include \"cuda.h\"\nnamespace {{\n{source}\n}}\nRLX_KERNEL({entry})\n");
         let key = hash([text.as_str(), &self.version.to_string()].into_iter());
         let (warp, watch) = (self.info.warp, self.watch);
         let library = self.cache.join(format!("{entry}-{key:016x}-{warp}-{watch:?}.so"));

@@ -38,7 +38,7 @@ KERNEL(attention_split)(const float* __restrict__ q, const u8* __restrict__ keys
             sums[g][j] = 0.0f;
         }
     }
-#pragma unroll 2
+#pragma unroll 4
     for (u32 p = from + warp; p < end; p += WARPS) {
         size_t at = (size_t(kv) * CAPACITY + p % CAPACITY) * ROW_BYTES;
         float key[PER_LANE], value[PER_LANE];

@@ -8,7 +8,7 @@ __device__ __forceinline__ float product(const float* __restrict__ x, const u8* 
                                          u32 expert, u32 n) {
     float sum[1][1] = {};
     const u8* w = bank + (size_t(expert) * N + n) * row_bytes;
-    add_products<F, 1, 1, 1>(x, nullptr, w, row_bytes, 0, threadIdx.x % WARP, sum, nullptr);
+    add_products<F, Absent, 1, 1, 1>(x, nullptr, w, row_bytes, w, 0, 0, threadIdx.x % WARP, sum, sum, nullptr);
     return warp_sum(sum[0][0]);
 }
 

@@ -6,18 +6,26 @@
 //             multiplies the sum
 #define WARPS (128u / WARP)
 
+#ifndef GLU
+#define UP_FORMAT Absent
+#define UP_ROW_BYTES 0u
+#endif
+
 // A sum of each warp.
-template <u32 COUNT>
-__device__ __forceinline__ void put_sums(const float* sums, float (*parts)[COUNT]) {
+template <u32 Rows, u32 Columns>
+__device__ __forceinline__ void put_sums(const float (*sums)[Columns], float (*parts)[Rows * Columns]) {
 #pragma unroll
-    for (u32 i = 0; i < COUNT; i++) {
-        float v = warp_sum(sums[i]);
-        if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP][i] = v;
+    for (u32 m = 0; m < Rows; m++) {
+#pragma unroll
+        for (u32 c = 0; c < Columns; c++) {
+            float v = warp_sum(sums[m][c]);
+            if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP][m * Columns + c] = v;
+        }
     }
 }
 
-template <u32 COUNT>
-__device__ __forceinline__ float all_of(const float (*parts)[COUNT], u32 i) {
+template <u32 Count>
+__device__ __forceinline__ float all_of(const float (*parts)[Count], u32 i) {
     float all = 0.0f;
 #pragma unroll
     for (u32 warp = 0; warp < WARPS; warp++) all += parts[warp][i];
@@ -31,23 +39,22 @@ __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, 
     u32 n0 = block * COLUMNS, thread = threadIdx.x, last = s.n - 1 - n0;
     const u8* w = s.w + size_t(n0) * s.row_bytes;
     fetch_ahead(w, (min(last, COLUMNS - 1u) + 1u) * s.row_bytes);
-#ifdef GLU
     const u8* up = s.up + size_t(n0) * UP_ROW_BYTES;
     fetch_ahead(up, (min(last, COLUMNS - 1u) + 1u) * UP_ROW_BYTES);
-#endif
     wait_for_previous();
-    float sums[M][COLUMNS] = {}, squares[M] = {};
-    add_products<F, M, COLUMNS, WARPS>(x, norm, w, s.row_bytes, last, thread, sums, squares);
-    put_sums<M * COLUMNS>(sums[0], parts);
+    float sums[M][COLUMNS] = {}, ups[M][COLUMNS] = {}, squares[M] = {};
+    add_products<F, UP_FORMAT, M, COLUMNS, WARPS>(x, norm, w, s.row_bytes, up, UP_ROW_BYTES, last, thread, sums, ups,
+                                                  squares);
+    put_sums<M, COLUMNS>(sums, parts);
 #ifdef GLU
     __shared__ float up_parts[WARPS][M * COLUMNS];
-    float ups[M][COLUMNS] = {}, same[M] = {};
-    add_products<UP_FORMAT, M, COLUMNS, WARPS>(x, norm, up, UP_ROW_BYTES, last, thread, ups, same);
-    put_sums<M * COLUMNS>(ups[0], up_parts);
+    put_sums<M, COLUMNS>(ups, up_parts);
 #endif
 #ifdef NORM
     __shared__ float square_parts[WARPS][M];
-    put_sums<M>(squares, square_parts);
+    float of_rows[M][1];
+    for (u32 m = 0; m < M; m++) of_rows[m][0] = squares[m];
+    put_sums<M, 1>(of_rows, square_parts);
 #endif
     __syncthreads();
     u32 m = thread / COLUMNS, c = thread % COLUMNS, n = n0 + c;

@@ -98,6 +98,7 @@ const ROWS: &[Row] = &[
     row("route", route::takes, route::route),
     row("grouped_matmul", grouped_matmul::takes, grouped_matmul::grouped_matmul),
     row("rope", rope::takes, rope::rope),
+    row("rope_kv_write", rope::takes_writes, rope::rope_kv_write),
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),
     row("attention_split", attention_split::takes, attention_split::split),

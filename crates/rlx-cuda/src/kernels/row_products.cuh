@@ -1,11 +1,22 @@
-// Sums of the products of Rows rows of x, K long and one behind the other, with Columns rows of weights. The lanes of
-// Warps warps take 8 elements of k each in turn, and each has the sums of its own: a row of x is read once for all
-// columns. Columns past the last are the last. With NORM, x is multiplied by `norm` first, and `squares` gets the sums
-// of its squares.
-template <class F, u32 Rows, u32 Columns, u32 Warps>
+// Decodes nothing: where there is no second weight.
+struct Absent {
+    static __device__ __forceinline__ void decode8(const u8*, u32, float*) {}
+    static __device__ __forceinline__ float one(const u8*, u32) { return 0.0f; }
+};
+template <class F>
+constexpr bool IS_THERE = true;
+template <>
+constexpr bool IS_THERE<Absent> = false;
+
+// Sums of the products of Rows rows of x, K long and one behind the other, with Columns rows of weights, and of as many
+// of a second weight, which are `ups`. The lanes of Warps warps take 8 elements of k each in turn, and each has the
+// sums of its own: a row of x is read once for all columns, and what is read waits for nothing. Columns past the last
+// are the last. With NORM, x is multiplied by `norm` first, and `squares` gets the sums of its squares.
+template <class F, class Up, u32 Rows, u32 Columns, u32 Warps>
 __device__ __forceinline__ void add_products(const float* __restrict__ x, const float* __restrict__ norm,
-                                             const u8* __restrict__ w, u32 row_bytes, u32 last, u32 lane,
-                                             float (*sums)[Columns], float* squares) {
+                                             const u8* __restrict__ w, u32 row_bytes, const u8* __restrict__ up,
+                                             u32 up_row_bytes, u32 last, u32 lane, float (*sums)[Columns],
+                                             float (*ups)[Columns], float* squares) {
 #pragma unroll 2
     for (u32 k = lane * 8; k + 8 <= K; k += Warps * WARP * 8) {
         float v[Rows][8];
@@ -29,12 +40,16 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
         }
 #pragma unroll
         for (u32 c = 0; c < Columns; c++) {
-            float e[8];
+            float e[8], f[8];
             F::decode8(w + size_t(min(c, last)) * row_bytes, k, e);
+            Up::decode8(up + size_t(min(c, last)) * up_row_bytes, k, f);
 #pragma unroll
             for (u32 m = 0; m < Rows; m++) {
 #pragma unroll
-                for (u32 j = 0; j < 8; j++) sums[m][c] = fmaf(e[j], v[m][j], sums[m][c]);
+                for (u32 j = 0; j < 8; j++) {
+                    sums[m][c] = fmaf(e[j], v[m][j], sums[m][c]);
+                    if (IS_THERE<Up>) ups[m][c] = fmaf(f[j], v[m][j], ups[m][c]);
+                }
             }
         }
     }
@@ -49,7 +64,9 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
         v *= norm[k];
 #endif
         for (u32 c = 0; c < Columns; c++) {
-            sums[m][c] = fmaf(F::one(w + size_t(min(c, last)) * row_bytes, k), v, sums[m][c]);
+            size_t row = min(c, last);
+            sums[m][c] = fmaf(F::one(w + row * row_bytes, k), v, sums[m][c]);
+            if (IS_THERE<Up>) ups[m][c] = fmaf(Up::one(up + row * up_row_bytes, k), v, ups[m][c]);
         }
     }
 #endif

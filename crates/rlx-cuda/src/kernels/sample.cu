@@ -1,9 +1,13 @@
 // sample      id = argmax, or a draw after penalties, top-k, top-p and min-p; advances ctl (rlx-core, sample/mod.rs)
 // shapes      logits f32[VOCAB]    params u32[32], then a bit a token    counts u32[VOCAB]    ctl u32[16]
 // bytes       4*VOCAB a pass, 8*VOCAB with penalties; passes: best 1, top-k and top-p 2 each, a split tie 2, draw 1
-// launch      a block of 256 threads: a thread strides the ids, or owns a range where order counts
+// launch      a block of 1,024 threads: a thread strides the ids, eight loads at once, or owns a range where order counts
 // numerics    one f32 subtraction and product a logit, then integers: the core's bits
-#define THREADS 256u
+#define THREADS 1024u
+// Sums are taken over so many threads, and over so many of such sums.
+#define SIDE 32u
+// Logits that a thread asks for before it uses the first.
+#define AHEAD 8u
 #define NONE 0xffffffffu
 // Of ctl.
 #define PAST 0
@@ -58,7 +62,7 @@ struct Shared {
         u64 coarse[COARSE_BINS];
         u32 fine[FINE_BINS];
     };
-    u64 sums[THREADS], groups[16];
+    u64 sums[THREADS], groups[SIDE];
     Found found;
     u64 need;
     u32 best_key, best_id, first, end, chosen;
@@ -69,6 +73,7 @@ struct Sampler {
     const u32* params;
     const u32* counts;
     float most;
+    bool is_masked, has_penalties;
 };
 
 // Orders f32 bits as integers; 0 for NaN and -inf, which are never taken.
@@ -113,42 +118,61 @@ __device__ __forceinline__ u32 penalised(const Sampler& s, u32 bits, u32 word) {
     return __float_as_uint(__fadd_rn(less, float(int(word) >> 16) * 0.00390625f));
 }
 
-__device__ __forceinline__ u32 key_at(const Sampler& s, u32 id) {
-    u32 bits = __float_as_uint(s.logits[id]), key = key_of(bits);
-    if (s.params[MASKED] != 0u && (s.params[MASK + id / 32u] >> (id % 32u) & 1u) == 0u) return 0u;
-    if (key == 0u || s.params[PENALTIES] == 0u) return key;
+// The key of the logit with these bits, after what is asked of its token.
+__device__ __forceinline__ u32 key_at(const Sampler& s, u32 id, u32 bits) {
+    u32 key = key_of(bits);
+    if (s.is_masked && (s.params[MASK + id / 32u] >> (id % 32u) & 1u) == 0u) return 0u;
+    if (key == 0u || !s.has_penalties) return key;
     return key_of(penalised(s, bits, s.counts[id]));
 }
 
-// How far a logit is below the largest, in 2^-16 octaves of weight, at most FAR.
-__device__ __forceinline__ u32 distance_at(const Sampler& s, u32 id) {
-    u32 key = key_at(s, id);
+// Calls `f` with the thread's ids, in order, and the bits of their logits.
+template <class F>
+__device__ __forceinline__ void for_ids(const Sampler& s, F f) {
+    for (u32 from = threadIdx.x; from < VOCAB; from += AHEAD * THREADS) {
+        u32 bits[AHEAD];
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; i++) bits[i] = __float_as_uint(s.logits[min(from + i * THREADS, VOCAB - 1u)]);
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; i++) {
+            if (from + i * THREADS < VOCAB) f(from + i * THREADS, bits[i]);
+        }
+    }
+}
+
+// How far the logit with these bits is below the largest, in 2^-16 octaves of weight, at most FAR.
+__device__ __forceinline__ u32 distance_of(const Sampler& s, u32 id, u32 bits) {
+    u32 key = key_at(s, id, bits);
     if (key == 0u) return FAR;
     float gap = fminf(__fadd_rn(s.most, -logit_of(key)), 33554432.0f);
     return u32(fminf(__fmul_rn(gap, __uint_as_float(s.params[SCALE])), 2097152.0f));
+}
+
+__device__ __forceinline__ u32 distance_at(const Sampler& s, u32 id) {
+    return distance_of(s, id, __float_as_uint(s.logits[id]));
 }
 
 __device__ __forceinline__ bool keeps(Cut cut, u32 q, u32 id) { return q < cut.q || (q == cut.q && id < cut.id); }
 
 __device__ __forceinline__ u32 worth(u32 q, bool by_weight) { return by_weight ? weight(q) : 1u; }
 
-// The sum of `sums` before the thread's own, and of all: within sixteen, and over sixteen of those.
+// The sum of `sums` before the thread's own, and of all: within SIDE, and over SIDE of those.
 __device__ void span_of(Shared& sh, u64& before, u64& total) {
     u32 thread = threadIdx.x;
     __syncthreads();
-    if (thread < 16u) {
+    if (thread < SIDE) {
         u64 sum = 0;
-        for (u32 i = 0; i < 16u; i++) sum += sh.sums[thread * 16u + i];
+        for (u32 i = 0; i < SIDE; i++) sum += sh.sums[thread * SIDE + i];
         sh.groups[thread] = sum;
     }
     __syncthreads();
     before = 0;
     total = 0;
-    for (u32 g = 0; g < 16u; g++) {
-        if (g == thread / 16u) before = total;
+    for (u32 g = 0; g < SIDE; g++) {
+        if (g == thread / SIDE) before = total;
         total += sh.groups[g];
     }
-    for (u32 t = thread / 16u * 16u; t < thread; t++) before += sh.sums[t];
+    for (u32 t = thread / SIDE * SIDE; t < thread; t++) before += sh.sums[t];
 }
 
 // The lower 64 bits of a product behind a shift by less than 64.
@@ -203,20 +227,20 @@ __device__ Cut tighten(Shared& sh, const Sampler& s, Cut cut, bool by_weight) {
     u32 thread = threadIdx.x;
     for (u32 i = thread; i < COARSE_BINS; i += THREADS) sh.coarse[i] = 0;
     __syncthreads();
-    for (u32 id = thread; id < VOCAB; id += THREADS) {
-        u32 q = distance_at(s, id);
+    for_ids(s, [&](u32 id, u32 bits) {
+        u32 q = distance_of(s, id, bits);
         if (keeps(cut, q, id)) atomicAdd(&sh.coarse[q >> FINE_BITS], u64(worth(q, by_weight)));
-    }
+    });
     __syncthreads();
     Found coarse = reach(sh, s, false, by_weight, 0u, s.params[TOP_K]);
     if (coarse.bin == NONE) return cut;
     for (u32 i = thread; i < FINE_BINS; i += THREADS) sh.fine[i] = 0u;
     __syncthreads();
     u32 nearest = coarse.bin << FINE_BITS;
-    for (u32 id = thread; id < VOCAB; id += THREADS) {
-        u32 q = distance_at(s, id);
+    for_ids(s, [&](u32 id, u32 bits) {
+        u32 q = distance_of(s, id, bits);
         if (q >> FINE_BITS == coarse.bin && keeps(cut, q, id)) atomicAdd(&sh.fine[q - nearest], 1u);
-    }
+    });
     __syncthreads();
     Found fine = reach(sh, s, true, by_weight, nearest, coarse.need);
     u32 q = nearest + fine.bin;
@@ -301,7 +325,7 @@ KERNEL(sample)(const float* __restrict__ logits, const u32* __restrict__ params,
     // Thread 0 changes it at the end.
     __syncthreads();
     if (done != 0u) return;
-    Sampler s = {logits, params, counts, 0.0f};
+    Sampler s = {logits, params, counts, 0.0f, params[MASKED] != 0u, params[PENALTIES] != 0u};
     if (thread == 0u) {
         sh.best_key = 0u;
         sh.best_id = NONE;
@@ -310,13 +334,13 @@ KERNEL(sample)(const float* __restrict__ logits, const u32* __restrict__ params,
     __syncthreads();
     // The lowest id with the largest key; id 0 where no logit is above -inf.
     u32 own_key = 0u, own_id = thread;
-    for (u32 id = thread; id < VOCAB; id += THREADS) {
-        u32 key = key_at(s, id);
+    for_ids(s, [&](u32 id, u32 bits) {
+        u32 key = key_at(s, id, bits);
         if (key > own_key) {
             own_key = key;
             own_id = id;
         }
-    }
+    });
     atomicMax(&sh.best_key, own_key);
     __syncthreads();
     u32 best = sh.best_key;

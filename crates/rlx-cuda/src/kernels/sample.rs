@@ -23,5 +23,5 @@ pub(super) fn sample(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.argument(x)?;
     }
     emit.size("VOCAB", logits.bytes / 4)?;
-    Ok(vec![emit.kernel("sample", include_str!("sample.cu"), [1, 1, 1], 256)?])
+    Ok(vec![emit.kernel("sample", include_str!("sample.cu"), [1, 1, 1], 1024)?])
 }
