@@ -277,6 +277,9 @@ def main():
         # What both sides read is the file: buffers that a checkpoint has once are one on both sides.
         (model.float() if args.wide else model).save_pretrained(folder)
         model = type(model).from_pretrained(folder, dtype=torch.float16 if args.gpu else torch.float32)
+        if hasattr(model, "shared_image_embedding"):
+            # SAM's file has one table of positions; PyTorch makes a second one of random numbers for prompts.
+            model.prompt_encoder.shared_embedding = model.shared_image_embedding
         model = (model.cuda() if args.gpu else model).eval()
         onnx = os.path.join(folder, "model.onnx")
         given = os.path.join(folder, "given")
