@@ -1,7 +1,7 @@
 //! How many cases a test tries.
 
-/// Whether a test tries every case that it has (`npm test -- --only wide`). Otherwise cases that are pipelines of their own
-/// on a GPU are fewer: a driver in software compiles each for up to two seconds.
+/// Whether a test tries every case that it has (`npm test -- --only wide`). Otherwise cases that are pipelines of
+/// their own on a GPU are fewer: a driver in software compiles each for up to two seconds.
 pub fn is_wide() -> bool {
     std::env::var_os("RLX_WIDE").is_some()
 }
