@@ -10,14 +10,14 @@ import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, say, Stop,
 
 const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null, 'g++': '/usr/bin/g++' };
 /** Files of browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
-const SLOW = ['parity', 'draw', 'session', 'worker', 'segment'];
+const SLOW = ['parity', 'session', 'worker', 'segment'];
 /**
  * Files of browser tests that the stage `wide` runs, and no lane: with them a run takes longer than CI has. What they
  * look at is rare in a page's life (GPUs that compute wrong values or are lost, modules that trap, tabs that are killed)
- * or has a cheaper test in every run: native ones of self-tests, logits and folders, and `parity` in a page.
+ * or has a cheaper test in every run: native ones of self-tests, logits and folders, `parity` in a page, and `demo_draw`.
  */
 const WIDE = [
-  'contest', 'deaths', 'demo_benchmark', 'demo_webgpu', 'flat', 'inspect_trace', 'keeping', 'late', 'lies', 'loading_servers',
+  'contest', 'deaths', 'demo_benchmark', 'demo_webgpu', 'draw', 'flat', 'inspect_trace', 'keeping', 'late', 'lies', 'loading_servers',
   'logits', 'lost', 'recorded_folders', 'selftest', 'shared_device', 'templates', 'trap', 'tune',
 ];
 const browserTest = (name) => join('tests/browser', `${name}.test.mjs`);

@@ -100,7 +100,7 @@ fn agree(g: &Graph, data: &Data, seed: u64, counts: &mut Counts) {
 #[test]
 fn optimised_unoptimised_and_replayed_programs_agree() {
     let mut counts = Counts::default();
-    seeds("RLX_FUZZ_GRAPHS", 10_000, |seed| {
+    seeds("RLX_FUZZ_GRAPHS", 4_000, |seed| {
         // Graphs of a language model are larger: one in sixteen.
         let (mut g, data) = match seed % 16 {
             5 => graphs::random_graph(&mut graphs::Rng(seed * 7919 + 17)),
