@@ -137,7 +137,7 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "cuda",
-        about: "an NVIDIA card, by its own driver; language models without experts and recurrences so far",
+        about: "an NVIDIA card, by its own driver; language models so far",
         backend: FusionTarget::Cuda,
         keeps_maps: false,
         target: rlx_cuda::target,

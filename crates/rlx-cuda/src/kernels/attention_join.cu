@@ -35,7 +35,7 @@ KERNEL(attention_join)(const float* __restrict__ acc, const float* __restrict__ 
         float sum = 0.0f;
 #pragma unroll 8
         for (u32 j = 0; j < SPLITS; j++) {
-            // What a split without positions left is no number to be multiplied, and loads do not wait for a choice.
+            // A split without positions may have left NaN. It is loaded all the same, so that no load waits for a branch.
             float part = acc[(size_t(kv) * SPLITS + j) * GROUP * HEAD + g * HEAD + e];
             sum += share[j] > 0.0f ? share[j] * part : 0.0f;
         }

@@ -23,11 +23,11 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
             return Err(format!("it reads no {}", ty.dtype));
         }
     }
-    match operands.first().and_then(|x| x.shape.rows().ok()?.as_static()) {
-        Some(1) => Ok(()),
-        _ if op.norm.is_some() => Err("its kernel norms one row".into()),
-        _ => Ok(()),
+    let rows = operands.first().and_then(|x| x.shape.rows().ok()?.as_static());
+    if op.norm.is_some() && rows != Some(1) {
+        return Err("its kernel norms one row".into());
     }
+    Ok(())
 }
 
 /// A kernel's parameters: their C, and the arguments in the same order.

@@ -1,4 +1,4 @@
-//! `rope`: pairs of a head's dimensions turn; `rope_kv_write`: and what is turned or not goes to caches.
+//! `rope` rotates pairs of a head's dimensions; `rope_kv_write` also writes the rotated keys and the values to caches.
 
 use super::kv_write::{describe_cache, is_cache};
 use super::takes::{self, Taken};
