@@ -205,10 +205,13 @@ export const STAGES = {
     await once(buildAll);
     await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
-    await cargoTests(tally, '--workspace', '--no-fail-fast', '--', '--ignored', 'selftest::', 'robust::');
+    await cargoTests(tally, '--workspace', '--no-fail-fast', '--', '--ignored', 'selftest::', 'robust::', 'rings::', 'slide::');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'convert::');
-    // Files of tests that try fewer cases in every run: `is_wide` of tests/support/wide.rs.
-    const fewer = ['attention_split', 'delta_chunks', 'experts', 'fit', 'functions', 'matmul', 'recurrent'];
+    // Files of tests that try fewer cases in every run: `is_wide` and `first_of` of tests/support/wide.rs.
+    const fewer = [
+      'attention_split', 'delta_chunks', 'experts', 'fit', 'functions', 'graphs', 'kv_blocks', 'lanes', 'matmul', 'matmul_rows', 'model',
+      'operators', 'parts', 'recurrent',
+    ];
     await cargoTests(tally, '--workspace', '--no-fail-fast', '--', ...fewer.map((file) => `${file}::`));
     const files = [...['parity', 'session', ...WIDE].map(browserTest), 'tests/runtimes/parity.test.mjs'];
     await once(buildDemo);

@@ -5,3 +5,8 @@
 pub fn is_wide() -> bool {
     std::env::var_os("RLX_WIDE").is_some()
 }
+
+/// All of these cases in the wide suite, otherwise only the first `few`.
+pub fn first_of<T>(few: usize, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    cases.into_iter().take(if is_wide() { usize::MAX } else { few })
+}

@@ -43,7 +43,7 @@ fn the_fit_is_what_the_gpu_is_asked_for() {
         ("gguf/llama-q4_k_m", Activations::Int8, DType::F32, 64, true, &whole),
     ]
     .into_iter()
-    .take(if common::is_wide() { 5 } else { 3 })
+    .take(if common::is_wide() { 5 } else { 2 })
     {
         let mut options = ModelOptions::chat(16);
         if logits {

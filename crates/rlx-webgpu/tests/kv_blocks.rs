@@ -172,7 +172,8 @@ fn attention_reads_what_the_blocks_decode_to() {
             let causal = Attention::causal(e as usize, 0.3);
             let capped = Attention { window: Some(40), softcap: Some(5.0), ..causal.clone() };
             let ring = Attention { ring: true, softcap: None, ..capped.clone() };
-            for op in [causal, capped, ring] {
+            let every = (dtype, e, heads) == (Q8_0, 64, 4);
+            for op in first_of(if every { 3 } else { 1 }, [causal, capped, ring]) {
                 // Positions of a ring of 320 rows, four times around.
                 let mut operands = operands.clone();
                 if op.ring {

@@ -8,9 +8,16 @@ use rlx_core::types::{BlockFormat, DType};
 /// Row counts: the mat-vec, a tile not full, a tile and a row more.
 const ROWS: [usize; 4] = [1, 2, 5, 33];
 
-/// Those that a type is tried with: of formats that are not common, one of each kernel.
+/// Those that a type is tried with: of formats that are not common, whose readers stand in the same kernels, one of
+/// each kernel, or of the first one.
 fn rows_of(dtype: DType) -> &'static [usize] {
-    if common_types().contains(&dtype) { &ROWS } else { &[1, 5] }
+    if common_types().contains(&dtype) {
+        &ROWS
+    } else if is_wide() {
+        &[1, 5]
+    } else {
+        &[1]
+    }
 }
 
 struct Truth {
@@ -71,7 +78,8 @@ fn every_type_multiplies_every_number_of_rows() {
         } else {
             &[(1, 1), (31, 5), (33, 66), (256, 70)]
         };
-        for &(k, n) in sizes {
+        let common = common_types().contains(&dtype);
+        for &(k, n) in first_of(if common { 4 } else { 1 }, sizes) {
             for &m in rows_of(dtype) {
                 let xs = rng.floats(m * k);
                 let w = random_weights(&mut rng, dtype, n, k);
@@ -146,7 +154,9 @@ fn segments_of_different_types_share_a_step() {
 fn epilogues_and_the_norm_prologue_hold_for_every_type() {
     let d = device();
     let mut rng = Rng(3);
-    for dtype in common_types() {
+    let types = [DType::F16, DType::Block(BlockFormat::Q4K)];
+    let others = common_types().into_iter().filter(|t| !types.contains(t));
+    for dtype in first_of(types.len(), types.into_iter().chain(others)) {
         let k = if dtype.is_block() { 512 } else { 130 };
         let n = 67usize;
         for m in [1usize, 5] {
@@ -235,25 +245,25 @@ fn integer_activations_multiply_packed_weights() {
     let wide = device_with(|info| info.wgsl.subgroup = Some(32));
     let decoded = device_with(|info| info.wgsl.packed_dot = false);
     let mut rng = Rng(4);
-    let types = common_types().into_iter().chain(other_formats()).filter(|t| t.is_block());
-    for (at, dtype) in types.enumerate() {
+    let packed: Vec<DType> = common_types().into_iter().filter(|t| t.is_block()).collect();
+    // Other formats have one row in every run, in tests/matmul_rows.rs.
+    for (at, dtype) in first_of(packed.len(), packed.into_iter().chain(other_formats())).enumerate()
+    {
         // Readers of a format and the epilogue are apart: other formats have one of both epilogues.
-        let common = common_types().contains(&dtype);
+        let q4_k = dtype == DType::Block(BlockFormat::Q4K);
+        let common = if is_wide() { common_types().contains(&dtype) } else { q4_k };
         let epilogues = if common { vec![false, true] } else { vec![at % 2 == 0] };
         let (short, two) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
         // Inputs are whole words: an even number of 34-byte blocks.
-        let mut cases: Vec<(_, _, usize, usize, &[usize])> =
-            vec![(&d, short, 256, 7, rows_of(dtype)), (&d, short, 1024, 70, &[66])];
-        // Of other formats one of both kinds of activations each.
-        if common || is_wide() || at % 2 == 0 {
-            cases.push((&d, two, 256, 7, rows_of(dtype)));
-        }
-        if common || is_wide() {
+        let rows = if common { rows_of(dtype) } else { &[1, 5] };
+        let mut cases: Vec<(_, _, usize, usize, &[usize])> = vec![(&d, short, 256, 7, rows)];
+        if is_wide() || common {
+            cases.extend([(&d, short, 1024, 70, &[66][..]), (&d, two, 256, 7, rows)]);
             // Rows that are few are no tiles where subgroups are wide.
             cases.push((&wide, short, 1024, 70, &[5, 13]));
             cases.extend([(&d, two, 1024, 70, &[66][..]), (&wide, two, 1024, 70, &[5])]);
         }
-        if dtype == DType::Block(BlockFormat::Q4K) {
+        if q4_k {
             cases
                 .extend([(&decoded, short, 512, 7, &[1, 5][..]), (&decoded, two, 512, 7, &[1, 5])]);
         }

@@ -97,7 +97,8 @@ fn check(cases: &mut Cases, what: &str, d: &Arc<TestDevice>, op: MatMul, operand
 }
 
 /// Every format with one epilogue at one length, and one format with the others: each is a pipeline,
-/// which software drivers compile for most of a second.
+/// which software drivers compile for most of a second. What a device without subgroups or integer dot products has is
+/// tried with one format in every run.
 #[test]
 fn every_format_epilogue_and_length() {
     let mut cases_seen = Cases::default();
@@ -106,12 +107,14 @@ fn every_format_epilogue_and_length() {
     for (at, (name, d)) in devices().into_iter().enumerate() {
         let mut rng = Rng(1);
         let others = if at == 0 { other_formats() } else { Vec::new() };
-        for dtype in common_types().into_iter().chain(others).filter(|t| t.is_block()) {
+        let k = [BlockFormat::Q4K].map(DType::Block);
+        let all = common_types().into_iter().chain(others).filter(|t| t.is_block() && *t != k[0]);
+        for dtype in first_of(if at == 0 { usize::MAX } else { 1 }, k.into_iter().chain(all)) {
             let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
             let (q8_0, q15_0) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
             let mut cases = vec![(256, 70, add, true, q8_0)];
-            if at == 0 {
+            if at == 0 && (is_wide() || common_types().contains(&dtype)) {
                 cases.push((256, 70, add, true, q15_0));
             }
             if common && at == 0 {
@@ -119,7 +122,7 @@ fn every_format_epilogue_and_length() {
                 let normed = (6144, 1, Epilogue::None, true, q15_0);
                 cases.extend([(1280, 33, map, false, q8_0), longest, normed]);
             }
-            if common {
+            if common && (is_wide() || at < 2) {
                 let k = if short { 192 } else { 512 };
                 // Rows in spans, of which the last is in part.
                 cases.extend([(k, 66, glu, false, q8_0), (8448, 5, add, false, q15_0)]);
@@ -144,7 +147,7 @@ fn every_format_epilogue_and_length() {
 #[test]
 fn segments_of_different_formats_and_a_matrix_of_many_rows() {
     let mut cases = Cases::default();
-    for (name, d) in devices() {
+    for (name, d) in first_of(2, devices()) {
         let mut rng = Rng(2);
         let k = 512usize;
         let types = [BlockFormat::Q4K, BlockFormat::Q6K, BlockFormat::Q4K].map(DType::Block);
@@ -162,7 +165,7 @@ fn segments_of_different_formats_and_a_matrix_of_many_rows() {
 #[test]
 fn a_row_of_zeros_and_one_of_the_longest() {
     let mut seen = Cases::default();
-    for (name, d) in devices() {
+    for (name, d) in first_of(2, devices()) {
         let mut rng = Rng(3);
         let cases = [(512usize, vec![0.0; 512]), (14_336, rng.floats(14_336))];
         let blocks = [BlockFormat::Q8_0, BlockFormat::Q15_0];
@@ -187,8 +190,11 @@ fn floats_of_every_type_epilogue_and_length() {
             continue;
         }
         let mut rng = Rng(4);
-        let others = if at == 0 { other_formats() } else { Vec::new() };
-        for dtype in common_types().into_iter().chain(others) {
+        // Other formats have one row of floats in every run, in tests/matmul.rs.
+        let others = if at == 0 && is_wide() { other_formats() } else { Vec::new() };
+        let k = [BlockFormat::Q4K].map(DType::Block);
+        let all = common_types().into_iter().chain(others).filter(|t| *t != k[0]);
+        for dtype in first_of(if at == 0 { usize::MAX } else { 1 }, k.into_iter().chain(all)) {
             let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
             let mut cases = vec![(256, 70, add, true)];
@@ -216,7 +222,7 @@ fn floats_of_every_type_epilogue_and_length() {
 #[test]
 fn floats_meet_segments_of_any_types_and_a_matrix_of_many_rows() {
     let types = [DType::Block(BlockFormat::Q4K), DType::F16, DType::Block(BlockFormat::Q8_0)];
-    for (name, d) in devices() {
+    for (name, d) in first_of(2, devices()) {
         let mut rng = Rng(5);
         for (k, many) in [(256, 40_000), (4096, 3)] {
             let of: Vec<_> = types.into_iter().zip([130usize, 33, many]).collect();

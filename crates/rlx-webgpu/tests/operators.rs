@@ -241,6 +241,8 @@ fn attention_sees_the_past_and_its_own_rows() {
                 // Parts of a chunk of dimensions, sums of several slices, more sums to a thread, groups without a
                 // tile.
                 .chain([(16, 3, 1), (36, 2, 2), (4, 32, 1), (16, 40, 1), (260, 1, 1), (512, 2, 1)])
+                // Each head size is a pipeline of its own: those of f32 are the wide suite's, but for the first.
+                .take(if dtype == DType::F16 || is_wide() { usize::MAX } else { 1 })
         {
             for (rows, len, past) in [
                 (1u64, 1usize, 0u32),

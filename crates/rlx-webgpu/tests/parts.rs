@@ -140,7 +140,11 @@ fn one_row_and_tiles_of_rows_over_parts() {
     let (d, mut rng) = (device(), Rng(1));
     for dense in [true, false] {
         // Each is a pipeline, which software drivers compile for most of a second.
-        let few = if dense { 0..4 } else { 2..4 };
+        let few = match (is_wide(), dense) {
+            (true, true) => 0..4,
+            (true, false) => 2..4,
+            (false, _) => 3..4,
+        };
         for (op, types) in &forms(dense)[few] {
             // Inputs and results have to be within the limit too.
             for m in [1, 5, if dense { 33 } else { 13 }] {
@@ -156,7 +160,8 @@ fn one_row_and_tiles_of_rows_over_parts() {
 fn a_row_that_becomes_int8_over_parts() {
     let full = |i: GpuInfo| i;
     let alone = |i: GpuInfo| GpuInfo { wgsl: Wgsl { subgroup: None, ..i.wgsl }, ..i };
-    for (d, few) in [(masked(full), 0..4), (masked(alone), 3..4)] {
+    let most = if is_wide() { 0..4 } else { 3..4 };
+    for (d, few) in [(masked(full), most), (masked(alone), 3..4)] {
         let mut rng = Rng(2);
         for (op, types) in forms(false).drain(few) {
             let op = MatMul { quantize: Some(BlockFormat::Q8_0), ..op };
@@ -174,7 +179,9 @@ fn rows_of_int8_over_parts() {
     let full = |i: GpuInfo| i;
     let wide = |i: GpuInfo| GpuInfo { wgsl: Wgsl { subgroup: Some(32), ..i.wgsl }, ..i };
     let alone = |i: GpuInfo| GpuInfo { wgsl: Wgsl { packed_dot: false, ..i.wgsl }, ..i };
-    for (d, few) in [(masked(full), 0..4), (masked(alone), 1..2), (masked(wide), 0..4)] {
+    let most = if is_wide() { 0..4 } else { 3..4 };
+    let less = [(masked(full), most.clone()), (masked(alone), 1..2), (masked(wide), most)];
+    for (d, few) in first_of(1, less) {
         let mut rng = Rng(3);
         for (op, types) in forms(false).drain(few) {
             // Blocks have their norm behind them.
@@ -220,11 +227,12 @@ fn a_model_in_parts_has_the_tokens_and_logits_of_a_whole_one() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
     let whole = device();
-    for (format, activations, most) in [
+    let formats = [
+        ("q4_k_m", Activations::Int8, 90_000),
         ("f16", Activations::F32, 300_000),
         ("q8_0", Activations::Int8, 150_000),
-        ("q4_k_m", Activations::Int8, 90_000),
-    ] {
+    ];
+    for (format, activations, most) in first_of(1, formats) {
         let narrow = |i: GpuInfo| GpuInfo { max_buffer: most, max_binding: most, ..i };
         let parted = masked(narrow);
         let mut options = ModelOptions::chat(16).with_logits();

@@ -17,6 +17,17 @@ use alloc::vec::Vec;
 
 /// Weights are made on the host from tensors of at most this many bytes.
 pub const HOST_TENSOR_BYTES: u64 = 64 << 10;
+
+/// Whether a session keeps a tensor of this type on the host too: a vector of 16-bit floats, such as a bias or the
+/// scale of a norm. Kernels read vectors in f32 as a rule, and which of them are widened is known only once the sizes
+/// of a program are.
+pub fn stays_on_host(ty: &Type) -> bool {
+    let narrow = matches!(ty.dtype, DType::F16 | DType::BF16);
+    let vector = |dims: &[u64]| dims.iter().filter(|&&n| n > 1).count() <= 1;
+    narrow
+        && ty.bytes().is_ok_and(|n| n <= HOST_TENSOR_BYTES)
+        && ty.shape.static_dims().is_ok_and(|dims| vector(&dims))
+}
 /// Pieces that a rearrangement may have.
 const PIECES: u64 = 1 << 16;
 

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::ir::lir::WeightUse;
 use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
-use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
+use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe, stays_on_host};
 use crate::ops::Op;
 use crate::types::Type;
 use alloc::vec;
@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 const DEPTH: usize = 16;
 
 /// The recipe of every value that is a weight of its own but no tensor of the file. With `whole`, steps make the
-/// values that depend on tensors, because the part of a tensor that a program reads may depend on its sizes.
+/// values that depend on tensors, because the part of a tensor that a program reads may depend on its sizes. Values of
+/// tensors that stay on the host are made whenever a program asks for them.
 ///
 /// # Errors
 /// `BadGraph` for a table of a value that is no weight.
@@ -48,7 +49,8 @@ pub(super) fn recipes(g: &Graph, whole: bool) -> Result<Vec<Option<Recipe>>> {
         if depth > DEPTH || !(is_table || can_be_made(&recipe)) {
             continue;
         }
-        if whole && !is_table && !recipe.is_view() && !recipe.tensors().is_empty() {
+        let made_later = || recipe.tensors().iter().all(|t| stays_on_host(t.1));
+        if whole && !is_table && !recipe.is_view() && !made_later() {
             continue;
         }
         if !recipe.is_view() {

@@ -3,7 +3,7 @@
 use super::packed::{Located, PACKED, Packed, Packing};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Space, WeightUse};
-use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe};
+use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe, stays_on_host};
 use crate::target::Limits;
 use crate::types::{DType, Scalar, Shape, Type};
 use alloc::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub enum Origin {
     },
     /// Copied from several ranges of files, concatenated: rows of tensors.
     Pieces(Vec<Piece>),
-    /// Made on the host, from small tensors that the host keeps.
+    /// Made on the host, from small tensors that it has. A tensor itself is made so if the host keeps it.
     Made(Recipe),
 }
 
@@ -145,17 +145,27 @@ impl WeightPlan {
         limits: &Limits,
         mut find: impl FnMut(&str) -> Option<L>,
     ) -> Result<WeightPlan> {
-        Self::of(programs.iter().flat_map(|p| &p.weights), limits, &mut find)
+        Self::of(programs.iter().flat_map(|p| &p.weights), limits, &mut find, |_| false)
     }
 
-    /// The plan of these weights, as [`new`](Self::new).
+    /// The plan of the weights of programs that are compiled later, as [`new`](Self::new). The host keeps the tensors
+    /// that [`stays_on_host`] names, and gives the device what those programs make of them.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn of<'a, L: Into<Located>>(
+    pub fn of_later<'a, L: Into<Located>>(
+        weights: impl IntoIterator<Item = &'a WeightUse>,
+        limits: &Limits,
+        find: impl FnMut(&str) -> Option<L>,
+    ) -> Result<WeightPlan> {
+        Self::of(weights, limits, find, stays_on_host)
+    }
+
+    fn of<'a, L: Into<Located>>(
         weights: impl IntoIterator<Item = &'a WeightUse>,
         limits: &Limits,
         mut find: impl FnMut(&str) -> Option<L>,
+        stays: impl Fn(&Type) -> bool,
     ) -> Result<WeightPlan> {
         let mut find = |name: &str| find(name).map(Into::into);
         let mut plan = WeightPlan::default();
@@ -170,7 +180,15 @@ impl WeightPlan {
                 }
                 None => known.insert(&used.name, wanted.len()),
             };
-            let (origin, bytes) = (plan.origin(used, &mut find)?, used.ty.bytes()?);
+            let (mut origin, bytes) = (plan.origin(used, &mut find)?, used.ty.bytes()?);
+            if let Origin::File { shard, offset } = origin
+                && stays(&used.ty)
+                && shard != PACKED
+            {
+                // Its bytes have one place to go to: the device gets them from the host.
+                let piece = Piece { shard, offset, bytes };
+                origin = Origin::Made(plan.host_tensor(&used.name, &used.ty, piece));
+            }
             wanted.push(Wanted { used, origin, bytes });
         }
         // Weights of several pieces first: tensors that are pieces need no place of their own.
@@ -189,17 +207,23 @@ impl WeightPlan {
         Ok(plan)
     }
 
-    /// The plan extended by the constants of one more program, in new buffers after the old ones; `None` if the
-    /// plan has all of them.
+    /// Whether the host keeps the tensor of this name.
+    fn keeps(&self, name: &str) -> bool {
+        let tensor = |e: &Entry| matches!(e.origin, Origin::Made(Recipe::Tensor { .. }));
+        self.entries.iter().any(|e| e.name == name && tensor(e))
+    }
+
+    /// The plan extended by what the host makes for one more program, in new buffers after the old ones; `None` if the
+    /// plan has all of it.
     ///
     /// # Errors
-    /// `Unsupported` for a new weight that the host cannot make without a tensor of the file.
+    /// `Unsupported` for a new weight of a tensor that the host does not keep.
     pub fn extended(&self, program: &Program, limits: &Limits) -> Result<Option<WeightPlan>> {
         let mut plan = self.clone();
         let first = self.buffers.len();
         for used in program.weights.iter().filter(|w| self.locate(&w.name).is_none()) {
-            let constant = used.made.as_ref().filter(|recipe| recipe.tensors().is_empty());
-            let Some(recipe) = constant else {
+            let can = |recipe: &&Recipe| recipe.tensors().iter().all(|t| self.keeps(t.0));
+            let Some(recipe) = used.made.as_ref().filter(can) else {
                 let what = format!("the weight {} was not loaded with the others", used.name);
                 return Err(Error::new(Code::Unsupported, what).at(program.name.clone()));
             };
@@ -267,6 +291,18 @@ impl WeightPlan {
             }
         }
         Ok(Origin::Made(recipe.clone()))
+    }
+
+    /// Notes that the host has a tensor; how a weight is made that equals it. Two names may have the same bytes.
+    fn host_tensor(&mut self, name: &str, ty: &Type, piece: Piece) -> Recipe {
+        let Piece { shard, offset, bytes } = piece;
+        let same = |h: &&HostTensor| (h.shard, h.offset, h.bytes) == (shard, offset, bytes);
+        if let Some(there) = self.host.iter().find(same) {
+            return Recipe::Tensor { name: there.name.clone(), ty: ty.clone() };
+        }
+        let (name, ty) = (String::from(name), ty.clone());
+        self.host.push(HostTensor { name: name.clone(), ty: ty.clone(), shard, offset, bytes });
+        Recipe::Tensor { name, ty }
     }
 
     /// The place of a packed tensor, whose parts the host must keep.

@@ -151,7 +151,7 @@ pub struct CompileOptions {
     /// Names of the operators that the device is assumed to claim; absent: its own claims.
     pub supported_ops: Option<Vec<String>>,
     /// Whether programs of other sizes will be compiled later for the same weights. Tensors of the file are then
-    /// loaded as they are, and only constants are transformed while loading.
+    /// loaded as they are; the host makes constants, and what is made of vectors of 16-bit floats.
     pub whole_weights: bool,
     /// Symbols to bind; others stay unbound.
     pub binding: Binding,

@@ -5,7 +5,7 @@ pub mod lanes;
 
 pub(crate) use crate::language as model;
 pub use crate::step::*;
-pub use crate::wide::is_wide;
+pub use crate::wide::{first_of, is_wide};
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};

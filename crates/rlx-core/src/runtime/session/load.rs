@@ -1,10 +1,11 @@
 //! Loading weights: from ranges of files to a device, without IO.
 //!
 //! A loader first waits for memory, because some devices report a lack of memory only then. After that, bytes may
-//! come in any order; a table per shard says where its ranges go. Small tensors that constants are made from stay
+//! come in any order; a table per shard says where its ranges go. Small tensors that others are made from stay
 //! on the host, and those that a tensor is packed of do until both are there.
 
 use crate::error::{Error, Result};
+use crate::ir::recipe::Recipe;
 use crate::order;
 use crate::plan::{Entry, Origin, PACKED, Piece, WeightPlan};
 use crate::reference::make::make;
@@ -83,7 +84,7 @@ pub struct Loader {
     memory: Option<Ticket>,
     /// Bytes of host tensors so far.
     host: BTreeMap<String, Vec<u8>>,
-    /// Constants not yet on the device.
+    /// Weights that the host makes, not yet on the device.
     computed: Vec<usize>,
     /// Tensors that are not packed yet.
     unpacked: Vec<usize>,
@@ -245,7 +246,7 @@ impl Loader {
         self.missing = self.missing.saturating_sub(bytes);
     }
 
-    /// Makes the constants.
+    /// Makes what the host makes.
     ///
     /// # Errors
     /// `BadFile` if bytes are missing; errors of the device.
@@ -277,13 +278,27 @@ impl Loader {
         Poll::Ready(Ok(()))
     }
 
-    /// Bytes of the constant at entry `i`.
+    /// Bytes of the weight at entry `i`, which the host makes.
     fn compute(&self, i: usize) -> Result<Vec<u8>> {
         let entry = &self.plan.entries[i];
         match &entry.origin {
             Origin::Made(recipe) => make(recipe, &|name| self.host.get(name).map(Vec::as_slice)),
             _ => Err(Error::internal(format!("{} comes from a file", entry.name))),
         }
+    }
+
+    /// The tensors that the host keeps, by the names of their weights.
+    pub(super) fn take_host(&mut self) -> BTreeMap<String, Vec<u8>> {
+        let mut kept = BTreeMap::new();
+        for entry in &self.plan.entries {
+            if let Origin::Made(Recipe::Tensor { name, .. }) = &entry.origin
+                && let Some(bytes) = self.host.get(name)
+            {
+                kept.insert(entry.name.clone(), bytes.clone());
+            }
+        }
+        self.host.clear();
+        kept
     }
 
     /// The id of the weights, which the caller must free from now on. Call it after

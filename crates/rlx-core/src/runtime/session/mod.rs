@@ -11,7 +11,8 @@
 //! flight ([`Session::submit`]).
 //!
 //! Nothing here reads a file or waits: a host puts weights where [`Opening`] says, and polls. Weights are
-//! loaded once, for the programs of all sizes; a program's constants are made when it is built.
+//! loaded once, for the programs of all sizes; constants, and vectors of 16-bit floats in another form, are made by the
+//! host when a program is built.
 
 mod begin;
 mod ids;
@@ -45,6 +46,7 @@ use crate::runtime::device::{
 };
 use crate::target::CompileOptions;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -101,6 +103,8 @@ pub struct Session {
     templates: Vec<Template>,
     cache: ModelCompilePipeline,
     plan: Arc<WeightPlan>,
+    /// Tensors of the file that later programs may want in another form, by their names.
+    on_host: BTreeMap<String, Vec<u8>>,
     model: ModelId,
     states: Vec<StateDecl>,
     /// States and arena, once a program needs them.

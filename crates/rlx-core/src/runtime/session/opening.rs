@@ -177,7 +177,7 @@ impl Opening {
             all = Some(own);
         }
         let weights = weights(templates.iter().filter_map(Template::graph));
-        let plan = WeightPlan::of(&weights, &device.target().limits, locate)?;
+        let plan = WeightPlan::of_later(&weights, &device.target().limits, locate)?;
         Ok(Opening {
             loader: Loader::new(device, plan)?,
             templates,
@@ -310,6 +310,7 @@ impl Opening {
         Session {
             cache: ModelCompilePipeline::with_capacity(device.target().clone(), VARIANTS),
             plan: self.loader.shared_plan(),
+            on_host: self.loader.take_host(),
             model: self.loader.keep(),
             device,
             templates: core::mem::take(&mut self.templates),

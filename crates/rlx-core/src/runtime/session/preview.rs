@@ -51,7 +51,7 @@ impl Preview {
     }
 
     /// Gives a program's weights their places, in the plan that is returned: of all of the entry's weights, and of
-    /// the constants of this program.
+    /// what the host makes for this program.
     ///
     /// # Errors
     /// `BadFile` for a tensor that is missing, or is another one in the file; `Unsupported` for one that the target
@@ -62,7 +62,7 @@ impl Preview {
         files: Option<&Checkpoint<'_>>,
     ) -> Result<WeightPlan> {
         let (limits, locate) = (&self.target.limits, |name: &str| files?.locate(name));
-        let mut plan = WeightPlan::of(&weights([&self.lowered.graph]), limits, locate)?;
+        let mut plan = WeightPlan::of_later(&weights([&self.lowered.graph]), limits, locate)?;
         if let Some(files) = files {
             network::check_types(files, &plan)?;
         }

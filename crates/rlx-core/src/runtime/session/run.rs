@@ -41,7 +41,7 @@ struct Answers {
 /// What a ticket stands for.
 #[derive(Clone, Copy)]
 pub(super) enum Made {
-    /// Buffers of constants.
+    /// Buffers of weights that the host makes.
     Weights,
     /// A program.
     Program(ProgramId),
@@ -58,9 +58,9 @@ pub(super) enum Made {
 pub(super) struct Ahead {
     /// Tickets of what is being made, the last one first.
     pub(super) making: Vec<(Ticket, Made)>,
-    /// Entries of the plan whose constants have still to be made.
-    constants: Vec<usize>,
-    /// The error of constants whose buffers could not be made.
+    /// Entries of the plan that the host has still to make.
+    made: Vec<usize>,
+    /// The error of weights whose buffers could not be made.
     broken: Option<Error>,
 }
 
@@ -156,7 +156,7 @@ impl Run {
     ///
     /// # Errors
     /// `Cancelled` if another run was started since; errors of the device. The session stays usable, unless
-    /// the device is lost or has no memory for constants.
+    /// the device is lost or has no memory for further weights.
     pub fn poll(
         &mut self,
         session: &mut Session,
@@ -251,7 +251,7 @@ impl Session {
             let plan = Arc::new(plan);
             let ticket = self.device.extend(self.model, plan.clone())?;
             self.ahead.making.insert(0, (ticket, Made::Weights));
-            self.ahead.constants.extend(self.plan.entries.len()..plan.entries.len());
+            self.ahead.made.extend(self.plan.entries.len()..plan.entries.len());
             self.plan = plan;
         }
         let mut program = Program::clone(compiled);
@@ -333,15 +333,15 @@ impl Session {
                 return Poll::Ready(Err(e));
             }
         }
-        while let Some(&i) = self.ahead.constants.last() {
+        while let Some(&i) = self.ahead.made.last() {
             let entry = &self.plan.entries[i];
             let Origin::Made(recipe) = &entry.origin else {
-                return Poll::Ready(Err(Error::internal("a constant of a file")));
+                return Poll::Ready(Err(Error::internal("a weight of a file")));
             };
-            let bytes = make(recipe, &|_| None)?;
+            let bytes = make(recipe, &|name| self.on_host.get(name).map(Vec::as_slice))?;
             let at = Placed { buffer: entry.buffer, offset: entry.offset };
             ready!(self.device.poll_put(self.model, at, Bytes::Slice(&bytes), cx))?;
-            self.ahead.constants.pop();
+            self.ahead.made.pop();
         }
         Poll::Ready(Ok(()))
     }
