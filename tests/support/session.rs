@@ -5,9 +5,10 @@ use crate::load::{Hand, fill, wait};
 use rlx_core::error::Details;
 use rlx_core::ir::GraphModule;
 use rlx_core::ir::mir::{Graph, ParamKind};
-use rlx_core::ops::{Binary, Gather, Iota, MatMul, Slice, Zip};
+use rlx_core::ops::{Binary, Cast, Gather, Iota, MatMul, Slice, Zip};
 use rlx_core::reference::interpret;
 use rlx_core::runtime::device::Device;
+use rlx_core::runtime::session::load::placements;
 use rlx_core::runtime::session::{Entry, Given, Opening, Session, Tensor, TensorRef, VARIANTS};
 use rlx_core::target::CompileOptions;
 use rlx_core::types::{BATCH, Binding, DType, Dim, SEQ, Shape, Type};
@@ -126,6 +127,62 @@ pub fn entries_answer_for_every_size(device: Arc<dyn Device>) {
     assert_eq!(second[0].dims, [1, 7, WIDTH]);
     let e = wait(|cx| first.poll(&mut session, cx)).unwrap_err();
     assert_eq!(e.code, Code::Cancelled);
+    drop(session);
+    assert_eq!(device.counters().live_bytes, before, "what a session had is freed");
+}
+
+/// `y[SEQ, WIDTH] = x w^T + bias`, of a weight and a bias of f16.
+fn biased() -> Graph {
+    let mut g = Graph::new("biased");
+    let x = Type::tensor(DType::F32, Shape(vec![Dim::symbol(SEQ), Dim::from(8u64)]));
+    let x = g.param(ParamKind::Input, "x", x);
+    let mut weight = |name: &str, dims: &[u64]| {
+        g.param(ParamKind::Weight, name, Type::tensor(DType::F16, Shape::of(dims)))
+    };
+    let (w, bias) = (weight("w", &[WIDTH, 8]), weight("bias", &[WIDTH]));
+    let bias = g.push1(Cast { to: DType::F32 }, &[bias], "bias").unwrap();
+    let op = MatMul { bias: true, ..MatMul::plain() };
+    let y = g.push1(op, &[x, w, bias], "product").unwrap();
+    g.output("y", y);
+    g
+}
+
+/// A vector of 16-bit floats is widened while loading or when a program is built, and by no step; its bytes in the file
+/// still have one place to go to.
+pub fn vectors_of_halves_are_widened_by_no_step(device: Arc<dyn Device>) {
+    let before = device.counters().live_bytes;
+    let halves = |n: u64, seed: u32| -> Vec<u8> {
+        let of = |x: f32| half::f16::from_f32(x).to_le_bytes();
+        f32s(&floats(n, seed)).into_iter().flat_map(of).collect()
+    };
+    let tensors = [("w", halves(WIDTH * 8, 5)), ("bias", halves(WIDTH, 9))];
+    let locate = |name: &str| {
+        let at = tensors.iter().position(|t| t.0 == name)?;
+        let start: usize = tensors[..at].iter().map(|t| t.1.len()).sum();
+        Some((0, start as u64, tensors[at].1.len() as u64))
+    };
+    let entries = || vec![entry("biased", biased()), entry("again", biased())];
+    let options = CompileOptions::default();
+    let opening = Opening::new(device.clone(), entries(), &options, locate).unwrap();
+    let places = placements(opening.weights().plan(), 0);
+    assert!(places.is_sorted_by(|a, b| a.file_offset + a.bytes <= b.file_offset), "{places:?}");
+    drop(opening);
+
+    let mut session = open(device.clone(), entries(), &tensors).unwrap();
+    for (name, seq) in [("biased", 1), ("again", 5), ("biased", 70), ("biased", 5)] {
+        let x = floats(seq * 8, 3 + seq as u32);
+        let g = biased().specialize("biased", &Binding::from([(SEQ.into(), seq)])).unwrap();
+        let params: Vec<&[u8]> = vec![&x, &tensors[0].1, &tensors[1].1];
+        let expected = f32s(&interpret(&g, &params).unwrap().outputs[0]);
+        let dims = [seq, 8];
+        let x = TensorRef { dtype: DType::F32, dims: &dims, bytes: &x };
+        let got = run(&mut session, name, &[("x", x)]).unwrap();
+        for (got, expected) in got[0].f32s().unwrap().iter().zip(&expected) {
+            assert!((got - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{got} {expected}");
+        }
+    }
+    let casts = session.programs().flat_map(|(_, p)| &p.steps).filter(|s| s.op.name() == "cast");
+    assert_eq!(casts.count(), 0);
     drop(session);
     assert_eq!(device.counters().live_bytes, before, "what a session had is freed");
 }

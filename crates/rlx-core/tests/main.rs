@@ -94,6 +94,12 @@ fn ids_outside_of_a_table_are_refused_by_sessions_of_the_reference() {
 }
 
 #[test]
+fn vectors_of_halves_are_widened_by_no_step() {
+    let device = rlx_core::reference::device::ReferenceDevice::new();
+    session::vectors_of_halves_are_widened_by_no_step(std::sync::Arc::new(device));
+}
+
+#[test]
 fn blocks_are_filled_as_recorded() {
     let device: std::sync::Arc<dyn rlx_core::runtime::device::Device> =
         std::sync::Arc::new(rlx_core::reference::device::ReferenceDevice::new());

@@ -99,6 +99,14 @@ fn ids_outside_of_their_table_are_refused() {
     }
 }
 
+#[cfg(feature = "graphs")]
+#[test]
+fn vectors_of_halves_are_widened_by_no_step() {
+    for device in common::devices() {
+        session::vectors_of_halves_are_widened_by_no_step(device);
+    }
+}
+
 #[test]
 fn blocks_are_filled_as_recorded() {
     let devices = common::devices();

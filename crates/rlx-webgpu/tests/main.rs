@@ -96,6 +96,12 @@ fn ids_outside_of_their_table_are_refused() {
     session::ids_outside_of_their_table_are_refused(common::device());
 }
 
+#[cfg(feature = "graphs")]
+#[test]
+fn vectors_of_halves_are_widened_by_no_step() {
+    session::vectors_of_halves_are_widened_by_no_step(common::device());
+}
+
 #[test]
 fn blocks_are_filled_as_recorded() {
     let device: std::sync::Arc<dyn rlx_core::runtime::device::Device> = common::device();
