@@ -194,7 +194,7 @@ fn claimed_functions_are_applied_where_a_product_is_made() {
                 let text = scalar::unary(f);
                 let alone = text.is_some();
                 assert_eq!(claimed(&op, operands), alone, "{name}");
-                // A pipeline takes a driver half a second: with more rows, and as a gated unit, only texts of their own.
+                // A pipeline takes a driver half a second: of more rows and gated units, only texts of their own.
                 let helpers = text.map_or("", |text| text.0);
                 let again = m == 5 || !is_wide() && operands.len() == 3;
                 if alone && again && (operands.len() == 3 || helpers.is_empty()) {

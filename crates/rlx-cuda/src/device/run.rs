@@ -2,7 +2,7 @@
 
 use super::{Begun, Buffer, Built, CudaDevice, Pending, Session, State, unknown};
 use crate::driver::{At, Driver, Launch};
-use crate::kernels::Memory;
+use crate::kernels::{Kernel, Memory};
 use rlx_core::runtime::device::{
     Outputs, ProgramId, SessionId, Submission, Ticket, Write, WriteTo, no_cut,
 };
@@ -102,9 +102,9 @@ impl<D: Driver> CudaDevice<D> {
                 arguments
                     .push(At { buffer: buffer.ok_or_else(missing)?.id, offset: argument.offset });
             }
-            let (function, grid, threads) = (*function, kernel.grid, kernel.threads);
+            let &Kernel { grid, threads, early, .. } = kernel;
             let part = usize::from(*step as usize >= cut);
-            parts[part].push(Launch { function, grid, threads, arguments });
+            parts[part].push(Launch { function: *function, grid, threads, arguments, early });
         }
         let counts = [parts[0].len() as u64, parts[1].len() as u64];
         let (body, rest) = (s.ids.next(), s.ids.next());

@@ -189,7 +189,7 @@ impl Cuda {
             sharedMemBytes: 0,
             hStream: self.stream.cu_stream(),
             attrs: &mut early,
-            numAttrs: self.overlaps.into(),
+            numAttrs: (self.overlaps && launch.early).into(),
         };
         // SAFETY: a kernel's arguments are as many pointers as its text has, into buffers that live until the list is
         // dropped and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator.

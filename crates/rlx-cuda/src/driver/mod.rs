@@ -44,6 +44,8 @@ pub struct Launch {
     pub threads: u32,
     /// The function's arguments, all of them pointers.
     pub arguments: Vec<At>,
+    /// Whether it may start while the launch before it runs, if the card does that.
+    pub early: bool,
 }
 
 /// A GPU. A call that fails leaves the driver usable unless the error is `DeviceLost`.

@@ -3,31 +3,56 @@
 // bytes       W for each 64 rows of x, x for each 64 columns; 4*M*N written
 // launch      a block of 256 threads is a tile of 64 rows by 64 columns, each thread 4 by 4 of it
 // numerics    f32; a sum in order of k
+//             while a step of k is summed up, the next one is on its way from memory to registers
 #define STEP 32
-template <class F>
-__device__ __forceinline__ void fetch_weights(const u8* __restrict__ w, u32 row_bytes, u32 n0, u32 end, u32 k0,
-                                              float (*tile)[68]) {
-    u32 n = threadIdx.x / 4, k = threadIdx.x % 4 * 8;
-    float e[8] = {};
-    if (n0 + n < end) {
-        const u8* row = w + size_t(n0 + n) * row_bytes;
-        if (k0 + k + 8 <= K) {
-            F::decode8(row, k0 + k, e);
-        } else {
-#if K % 8 != 0
-            for (u32 j = 0; k0 + k + j < K; j++) e[j] = F::one(row, k0 + k + j);
-#endif
-        }
+typedef float Tile[STEP][64];
+
+// Where column c of row k of a tile stands. The 8 rows that a thread brings begin at 0, 8, 16 or 24: a warp's writes of
+// one of them meet no bank of shared memory twice.
+__device__ __forceinline__ u32 place(u32 k, u32 c) { return c ^ (k & 24u); }
+
+// 8 elements of a row of x, and of weights; zeros where there are none.
+__device__ __forceinline__ void fetch_rows(const float* __restrict__ x, u32 m, u32 k, float e[8]) {
+#if WIDE_ROWS
+    float4 zero = {0.0f, 0.0f, 0.0f, 0.0f}, low = zero, high = zero;
+    if (m < M && k < K) {
+        const float4* at = (const float4*)(x + size_t(m) * K + k);
+        low = at[0];
+        high = at[1];
     }
+    e[0] = low.x, e[1] = low.y, e[2] = low.z, e[3] = low.w;
+    e[4] = high.x, e[5] = high.y, e[6] = high.z, e[7] = high.w;
+#else
 #pragma unroll
-    for (u32 j = 0; j < 8; j++) tile[k + j][n] = e[j];
+    for (u32 j = 0; j < 8; j++) e[j] = m < M && k + j < K ? x[size_t(m) * K + k + j] : 0.0f;
+#endif
 }
 
-__device__ __forceinline__ void add_tile(const float (*xs)[68], const float (*ws)[68], float sums[4][4]) {
+template <class F>
+__device__ __forceinline__ void fetch_weights(const u8* __restrict__ w, u32 row_bytes, u32 n, u32 end, u32 k, float e[8]) {
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) e[j] = 0.0f;
+    if (n >= end) return;
+    const u8* row = w + size_t(n) * row_bytes;
+    if (k + 8 <= K) {
+        F::decode8(row, k, e);
+    } else {
+#if K % 8 != 0
+        for (u32 j = 0; k + j < K; j++) e[j] = F::one(row, k + j);
+#endif
+    }
+}
+
+__device__ __forceinline__ void put(Tile& tile, u32 k, u32 column, const float e[8]) {
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) tile[k + j][place(k, column)] = e[j];
+}
+
+__device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float sums[4][4]) {
     u32 r = threadIdx.x / 16 * 4, c = threadIdx.x % 16 * 4;
 #pragma unroll 8
     for (u32 k = 0; k < STEP; k++) {
-        float4 a = *(const float4*)&xs[k][r], b = *(const float4*)&ws[k][c];
+        float4 a = *(const float4*)&xs[k][place(k, r)], b = *(const float4*)&ws[k][place(k, c)];
         float u[4] = {a.x, a.y, a.z, a.w}, v[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
@@ -39,31 +64,39 @@ __device__ __forceinline__ void add_tile(const float (*xs)[68], const float (*ws
 
 template <class F>
 __device__ __forceinline__ void tile(u32 block, const float* __restrict__ x, const Segment s) {
-    __shared__ __align__(16) float xs[STEP][68];
-    __shared__ __align__(16) float ws[STEP][68];
+    __shared__ __align__(16) Tile xs, ws;
+    float sums[4][4] = {}, rows[8], weights[8];
 #ifdef GLU
-    __shared__ __align__(16) float us[STEP][68];
-    float ups[4][4] = {};
+    __shared__ __align__(16) Tile us;
+    float ups[4][4] = {}, up_weights[8];
 #endif
     u32 n0 = block * 64, m0 = blockIdx.y * 64;
-    float sums[4][4] = {};
-    for (u32 k0 = 0; k0 < K; k0 += STEP) {
-        u32 m = threadIdx.x / 4, k = threadIdx.x % 4 * 8;
-        __syncthreads();
-#pragma unroll
-        for (u32 j = 0; j < 8; j++) {
-            bool is_there = m0 + m < M && k0 + k + j < K;
-            xs[k + j][m] = is_there ? x[size_t(m0 + m) * K + k0 + k + j] : 0.0f;
+    // Which row of x and of the weights this thread brings, and which elements of a step.
+    u32 row = threadIdx.x / 4, first = threadIdx.x % 4 * 8;
+    for (u32 k0 = 0; k0 < K + STEP; k0 += STEP) {
+        if (k0 > 0) {
+            __syncthreads();
+            put(xs, first, row, rows);
+            put(ws, first, row, weights);
+#ifdef GLU
+            put(us, first, row, up_weights);
+#endif
+            __syncthreads();
         }
-        fetch_weights<F>(s.w, s.row_bytes, n0, s.n, k0, ws);
+        if (k0 < K) {
+            u32 k = k0 + first;
+            fetch_rows(x, m0 + row, k, rows);
+            fetch_weights<F>(s.w, s.row_bytes, n0 + row, s.n, k, weights);
 #ifdef GLU
-        fetch_weights<UP_FORMAT>(s.up, UP_ROW_BYTES, n0, s.n, k0, us);
+            fetch_weights<UP_FORMAT>(s.up, UP_ROW_BYTES, n0 + row, s.n, k, up_weights);
 #endif
-        __syncthreads();
-        add_tile(xs, ws, sums);
+        }
+        if (k0 > 0) {
+            add_tile(xs, ws, sums);
 #ifdef GLU
-        add_tile(xs, us, ups);
+            add_tile(xs, us, ups);
 #endif
+        }
     }
     u32 r = m0 + threadIdx.x / 16 * 4, c = n0 + threadIdx.x % 16 * 4;
     for (u32 i = 0; i < 4; i++) {

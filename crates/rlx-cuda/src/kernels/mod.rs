@@ -56,6 +56,16 @@ pub struct Kernel {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
+    /// Whether it may start while the kernel before it runs.
+    pub early: bool,
+}
+
+impl Kernel {
+    /// The same, but started when the one before it is done: a kernel of many heavy blocks, which would have the places
+    /// that come free first, and leave others of the card empty.
+    fn alone(self) -> Self {
+        Kernel { early: false, ..self }
+    }
 }
 
 /// What kernels depend on beside their step.
@@ -171,6 +181,7 @@ impl Emit<'_> {
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),
             threads,
+            early: true,
         })
     }
 }
