@@ -80,6 +80,32 @@ inline uint64_t ballot(uint64_t mask, bool yes, int line) {
     return all;
 }
 
+/// What a lane brings to a product of matrices.
+struct Fragments {
+    float a[4], b[2];
+};
+/// Of each thread, for a product and the next one: no lane is more than one ahead of its warp.
+inline Fragments fragments[2][MOST_THREADS];
+inline unsigned char products[MOST_THREADS];
+
+/// The warp's `mma.sync.m16n8k8` of tf32: lane 4 g + t has rows g and g + 8 of a at k = t and t + 4, column g of b at the
+/// same k, and columns 2 t and 2 t + 1 of rows g and g + 8 of d.
+RLX_UNSEEN inline void mma_m16n8k8(float d[4], const float a[4], const float b[2], int line) {
+    unsigned self = block.now->number, first = self - self % RLX_WARP;
+    Fragments* all = fragments[++products[self] % 2] + first;
+    all[lane()] = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+    exchange(EVERY_LANE, products[self], line);
+    unsigned g = lane() / 4, t = lane() % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        double sum = d[i];
+        for (unsigned k = 0; k < 8; k++) {
+            float x = all[g * 4 + k % 4].a[i / 2 + k / 4 * 2], w = all[(2 * t + i % 2) * 4 + k % 4].b[k / 4];
+            sum += double(x) * double(w);
+        }
+        d[i] = float(sum);
+    }
+}
+
 /// Calls a kernel with pointers to its arguments, as a launch of a driver has them.
 template <class... A, size_t... I>
 inline void call(void (*kernel)(A...), void** at, std::index_sequence<I...>) {

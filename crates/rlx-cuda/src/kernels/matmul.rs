@@ -137,7 +137,11 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         // Eight elements of a row are read at once.
         let whole = k.is_multiple_of(8) && step.operands[0].offset.is_multiple_of(16);
         emit.define("WIDE_ROWS", u8::from(whole));
-        let text = concat!(include_str!("segment.cuh"), include_str!("matmul_tile.cu"));
+        let text = concat!(
+            include_str!("segment.cuh"),
+            include_str!("tile_sums.cuh"),
+            include_str!("matmul_tile.cu")
+        );
         let kernel = emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], 256);
         kernel.map(Kernel::alone)
     };

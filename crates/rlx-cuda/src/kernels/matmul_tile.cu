@@ -1,16 +1,9 @@
 // matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for many rows of x and up to four weights
 // shapes      x f32[M, K]    W FORMAT[N, K]    y f32[M, N]
 // bytes       W for each 64 rows of x, x for each 64 columns; 4*M*N written
-// launch      a block of 256 threads is a tile of 64 rows by 64 columns, each thread 4 by 4 of it
-// numerics    f32; a sum in order of k
-//             while a step of k is summed up, the next one is on its way from memory to registers
-#define STEP 32
-typedef float Tile[STEP][64];
-
-// Where column c of row k of a tile stands. The 8 rows that a thread brings begin at 0, 8, 16 or 24: a warp's writes of
-// one of them meet no bank of shared memory twice.
-__device__ __forceinline__ u32 place(u32 k, u32 c) { return c ^ (k & 24u); }
-
+// launch      a block of 256 threads is a tile of 64 rows by 64 columns; while a step of k is summed up, the next one is
+//             on its way from memory to registers
+// numerics    f32, or what tensor cores make as near to it (tile_sums.cuh); sums of steps in order of k
 // 8 elements of a row of x, and of weights; zeros where there are none.
 __device__ __forceinline__ void fetch_rows(const float* __restrict__ x, u32 m, u32 k, float e[8]) {
 #if WIDE_ROWS
@@ -48,27 +41,13 @@ __device__ __forceinline__ void put(Tile& tile, u32 k, u32 column, const float e
     for (u32 j = 0; j < 8; j++) tile[k + j][place(k, column)] = e[j];
 }
 
-__device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float sums[4][4]) {
-    u32 r = threadIdx.x / 16 * 4, c = threadIdx.x % 16 * 4;
-#pragma unroll 8
-    for (u32 k = 0; k < STEP; k++) {
-        float4 a = *(const float4*)&xs[k][place(k, r)], b = *(const float4*)&ws[k][place(k, c)];
-        float u[4] = {a.x, a.y, a.z, a.w}, v[4] = {b.x, b.y, b.z, b.w};
-#pragma unroll
-        for (u32 i = 0; i < 4; i++) {
-#pragma unroll
-            for (u32 j = 0; j < 4; j++) sums[i][j] = fmaf(u[i], v[j], sums[i][j]);
-        }
-    }
-}
-
 template <class F>
 __device__ __forceinline__ void tile(u32 block, const float* __restrict__ x, const Segment s) {
     __shared__ __align__(16) Tile xs, ws;
-    float sums[4][4] = {}, rows[8], weights[8];
+    float sums[16] = {}, rows[8], weights[8];
 #ifdef GLU
     __shared__ __align__(16) Tile us;
-    float ups[4][4] = {}, up_weights[8];
+    float ups[16] = {}, up_weights[8];
 #endif
     u32 n0 = block * 64, m0 = blockIdx.y * 64;
     // Which row of x and of the weights this thread brings, and which elements of a step.
@@ -92,24 +71,22 @@ __device__ __forceinline__ void tile(u32 block, const float* __restrict__ x, con
 #endif
         }
         if (k0 > 0) {
-            add_tile(xs, ws, sums);
+            add_tile<F>(xs, ws, sums);
 #ifdef GLU
-            add_tile(xs, us, ups);
+            add_tile<UP_FORMAT>(xs, us, ups);
 #endif
         }
     }
-    u32 r = m0 + threadIdx.x / 16 * 4, c = n0 + threadIdx.x % 16 * 4;
-    for (u32 i = 0; i < 4; i++) {
-        for (u32 j = 0; j < 4; j++) {
-            u32 m = r + i, n = c + j;
-            if (m >= M || n >= s.n) continue;
+#pragma unroll
+    for (u32 i = 0; i < 16; i++) {
+        u32 m = m0 + row_of(i), n = n0 + column_of(i);
+        if (m >= M || n >= s.n) continue;
 #ifdef GLU
-            float u = ups[i][j];
+        float u = ups[i];
 #else
-            float u = 0.0f;
+        float u = 0.0f;
 #endif
-            s.y[size_t(m) * s.n + n] = EPILOGUE(sums[i][j], u, m, n);
-        }
+        s.y[size_t(m) * s.n + n] = EPILOGUE(sums[i], u, m, n);
     }
 }
 
