@@ -143,6 +143,9 @@ export const STAGES = {
   clippy: async (tally) => {
     await check(tally, 'cargo', 'clippy', '--workspace', '--all-targets', '--', '-D', 'warnings');
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-wasm', '--target', WASM, '--', '-D', 'warnings');
+  },
+  // The same of builds whose code others have nearly all of. In no lane: the stage `wide` begins with it.
+  clippy_wide: async (tally) => {
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-wasm', '--target', WASM, '--no-default-features', '--features', 'graphs', '--', '-D', 'warnings');
     // As it is tested under qemu by scripts/neon.mjs.
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-cpu', '--target', NEON, '--', '-D', 'warnings');
@@ -202,6 +205,7 @@ export const STAGES = {
   // Slow devices run every case of the shared list. This stage is in no lane: it runs only if it is named.
   wide: async (tally) => {
     process.env.RLX_WIDE = '1';
+    await STAGES.clippy_wide(tally);
     await once(buildAll);
     await cargoTests(tally, '--workspace', '--no-fail-fast', 'parity::', '--', '--include-ignored');
     await cargoTests(tally, '-p', 'rlx-native', '--no-fail-fast', 'drift::', '--', '--include-ignored');
@@ -229,9 +233,9 @@ export const LANES = [
 export async function prepare(stages) {
   const needs = (...names) => names.some((name) => stages.includes(name));
   const targets = [];
-  if (needs('clippy')) targets.push(NEON);
+  if (needs('clippy_wide', 'wide')) targets.push(NEON);
   if (needs('no_std')) targets.push(NO_STD_TARGET);
-  if (needs('clippy', 'package', 'size', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) targets.push(WASM);
+  if (needs('clippy', 'clippy_wide', 'package', 'size', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) targets.push(WASM);
   await ensureTargets(...targets);
   if (needs('package', 'size', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) await ensureNightly();
   if (needs('rust', 'projects', 'projects_wide', 'browser', 'runtimes', 'wide')) await system();
