@@ -36,7 +36,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Language models from GGUF files, on the CPU or any WebGPU adapter.
+/// Neural networks from GGUF files and transformers folders, on the CPU, any WebGPU adapter or an NVIDIA card.
 #[derive(Parser)]
 #[command(name = "rlx", version, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input file, \
