@@ -109,7 +109,7 @@ fn on_the_reference_too() {
 }
 
 #[test]
-#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
+#[ignore = "a minute on a GPU in software: npm test -- --only wide"]
 fn on_webgpu_too() {
     answers(&on("webgpu"));
 }

@@ -117,7 +117,7 @@ fn on_the_reference_too() {
 }
 
 #[test]
-#[ignore = "minutes on a GPU in software: npm test -- --only wide"]
+#[ignore = "a minute on a GPU in software: npm test -- --only wide"]
 fn on_webgpu_too() {
     for file in ["llama.gguf", "qwen35.gguf"] {
         goes_on(&On::new("webgpu", file));

@@ -47,7 +47,7 @@ fn close(what: &str, got: &[u8], want: &[u8], tolerance: f64) {
     assert_close(what, &finite(got), &want, tolerance);
 }
 
-/// Every width in the wide suite; otherwise the narrowest, and Apple's, NVIDIA's and most of Intel's.
+/// Every width in the wide suite; otherwise the narrowest, and 32, which most GPUs have.
 fn few_widths() -> impl Iterator<Item = u32> {
     let few = [WIDTHS[0], 32];
     first_of(few.len(), few.into_iter().chain(WIDTHS.into_iter().filter(move |w| !few.contains(w))))

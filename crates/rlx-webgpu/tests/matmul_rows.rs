@@ -107,9 +107,9 @@ fn every_format_epilogue_and_length() {
     for (at, (name, d)) in devices().into_iter().enumerate() {
         let mut rng = Rng(1);
         let others = if at == 0 { other_formats() } else { Vec::new() };
-        let k = [BlockFormat::Q4K].map(DType::Block);
-        let all = common_types().into_iter().chain(others).filter(|t| t.is_block() && *t != k[0]);
-        for dtype in first_of(if at == 0 { usize::MAX } else { 1 }, k.into_iter().chain(all)) {
+        let q4_k = DType::Block(BlockFormat::Q4K);
+        let all = common_types().into_iter().chain(others).filter(|t| t.is_block() && *t != q4_k);
+        for dtype in first_of(if at == 0 { usize::MAX } else { 1 }, [q4_k].into_iter().chain(all)) {
             let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
             let (q8_0, q15_0) = (BlockFormat::Q8_0, BlockFormat::Q15_0);
@@ -192,9 +192,9 @@ fn floats_of_every_type_epilogue_and_length() {
         let mut rng = Rng(4);
         // Other formats have one row of floats in every run, in tests/matmul.rs.
         let others = if at == 0 && is_wide() { other_formats() } else { Vec::new() };
-        let k = [BlockFormat::Q4K].map(DType::Block);
-        let all = common_types().into_iter().chain(others).filter(|t| *t != k[0]);
-        for dtype in first_of(if at == 0 { usize::MAX } else { 1 }, k.into_iter().chain(all)) {
+        let q4_k = DType::Block(BlockFormat::Q4K);
+        let all = common_types().into_iter().chain(others).filter(|t| *t != q4_k);
+        for dtype in first_of(if at == 0 { usize::MAX } else { 1 }, [q4_k].into_iter().chain(all)) {
             let short = dtype.block_elements() < 256;
             let common = matches!(dtype, DType::Block(BlockFormat::Q4K | BlockFormat::Q8_0));
             let mut cases = vec![(256, 70, add, true)];

@@ -149,7 +149,7 @@ impl WeightPlan {
     }
 
     /// The plan of the weights of programs that are compiled later, as [`new`](Self::new). The host keeps the tensors
-    /// that [`stays_on_host`] names, and gives the device what those programs make of them.
+    /// for which [`stays_on_host`] is true, and makes what those programs read of them.
     ///
     /// # Errors
     /// As [`new`](Self::new).

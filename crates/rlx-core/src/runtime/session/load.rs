@@ -246,7 +246,7 @@ impl Loader {
         self.missing = self.missing.saturating_sub(bytes);
     }
 
-    /// Makes what the host makes.
+    /// Makes the weights that are no copies of the file's bytes, and gives them to the device.
     ///
     /// # Errors
     /// `BadFile` if bytes are missing; errors of the device.
