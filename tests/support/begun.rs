@@ -86,7 +86,7 @@ fn opened(device: &dyn Device) -> (SessionId, ProgramId, ProgramId) {
     let (model, t) = device.allocate(Arc::new(weights)).unwrap();
     wait(device, t).unwrap();
     let arena = programs.iter().map(|p| p.arena_bytes).max().unwrap();
-    let (s, t) = device.session(model, &states, arena).unwrap();
+    let (s, t) = device.session(model, &states, &[arena]).unwrap();
     wait(device, t).unwrap();
     let [p, q] = programs.map(|program| {
         let (id, t) = device.build(model, Arc::new(program)).unwrap();
@@ -167,7 +167,7 @@ pub fn programs_run_in_two_parts(device: &dyn Device) -> bool {
     device.copy(s, &[Copy { from, from_offset: 0, to, to_offset: 0, bytes: 64 }]).unwrap();
     assert!(refused(p, &[]), "a copy came between");
     device.begin(s, p).unwrap();
-    wait(device, device.grow(s, 1 << 16).unwrap()).unwrap();
+    wait(device, device.grow(s, &[1 << 16]).unwrap()).unwrap();
     assert!(refused(p, &[]), "the arena is another one");
     for elsewhere in [x.clone(), first[0].clone()] {
         device.begin(s, p).unwrap();

@@ -43,7 +43,7 @@ pub fn tensors_stay_on_the_device_and_are_copied_and_read(device: &dyn Device) {
     let before = device.counters().live_bytes;
     let (model, t) = device.allocate(Arc::new(weights)).unwrap();
     wait(device, t).unwrap();
-    let (s, t) = device.session(model, &states, program.arena_bytes).unwrap();
+    let (s, t) = device.session(model, &states, &program.arena_segments).unwrap();
     wait(device, t).unwrap();
     let (p, t) = device.build(model, Arc::new(program)).unwrap();
     wait(device, t).unwrap();
@@ -78,7 +78,7 @@ pub fn tensors_stay_on_the_device_and_are_copied_and_read(device: &dyn Device) {
     assert_eq!(read(Memory::Output(p, 0), 4, 4).unwrap().values, [values[4..8].to_vec()]);
 
     // A larger arena: what is not in it stays, and programs run.
-    let t = device.grow(s, 1 << 16).unwrap();
+    let t = device.grow(s, &[1 << 16]).unwrap();
     wait(device, t).unwrap();
     assert_eq!(read(tensor_memory, 0, 16).unwrap().values[0], negated);
     assert_eq!(read(Memory::State(0), 16, 16).unwrap().values[0], negated);

@@ -32,7 +32,7 @@ pub mod compare;
 pub mod error;
 pub mod math;
 pub mod nearest;
-pub(crate) mod order;
+pub mod order;
 pub(crate) mod sorted;
 pub mod types;
 

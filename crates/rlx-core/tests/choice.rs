@@ -95,11 +95,16 @@ impl Device for Paced {
         self.clock.lock().costs.insert(id.0, cost);
         Ok((id, ticket))
     }
-    fn session(&self, m: ModelId, states: &[StateDecl], arena: u64) -> Result<(SessionId, Ticket)> {
+    fn session(
+        &self,
+        m: ModelId,
+        states: &[StateDecl],
+        arena: &[u64],
+    ) -> Result<(SessionId, Ticket)> {
         self.inner.session(m, states, arena)
     }
-    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
-        self.inner.grow(s, arena_bytes)
+    fn grow(&self, s: SessionId, arena: &[u64]) -> Result<Ticket> {
+        self.inner.grow(s, arena)
     }
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
         self.inner.tensor(s, bytes)

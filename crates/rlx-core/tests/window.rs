@@ -79,10 +79,10 @@ impl Device for Late {
     fn build(&self, _: ModelId, _: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         Ok((ProgramId(0), DONE))
     }
-    fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
+    fn session(&self, _: ModelId, _: &[StateDecl], _: &[u64]) -> Result<(SessionId, Ticket)> {
         Ok((SessionId(0), DONE))
     }
-    fn grow(&self, _: SessionId, _: u64) -> Result<Ticket> {
+    fn grow(&self, _: SessionId, _: &[u64]) -> Result<Ticket> {
         unreachable!("a generation has one arena")
     }
     fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {

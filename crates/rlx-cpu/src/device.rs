@@ -378,13 +378,14 @@ impl Device for CpuDevice {
         &self,
         m: ModelId,
         states: &[StateDecl],
-        arena_bytes: u64,
+        arena: &[u64],
     ) -> Result<(SessionId, Ticket)> {
         let inner = &mut *self.inner.lock();
         if !inner.models.contains_key(&m.0) {
             return Err(gone("model"));
         }
         let id = inner.ids.next();
+        let arena_bytes = arena.iter().sum::<u64>();
         let sizes = states.iter().map(|s| s.bytes).chain([arena_bytes]);
         let memory = Host::new(sizes.map(|n| usize::try_from(n).unwrap_or(usize::MAX)));
         let bytes = states.iter().map(|s| s.bytes).sum::<u64>() + arena_bytes;
@@ -407,11 +408,11 @@ impl Device for CpuDevice {
         Ok((SessionId(id), ticket))
     }
 
-    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
+    fn grow(&self, s: SessionId, arena: &[u64]) -> Result<Ticket> {
         let inner = &mut *self.inner.lock();
         let ticket = inner.ids.next();
         let session = inner.sessions.get_mut(&s.0).ok_or_else(|| gone("session"))?;
-        session.push([Queued::Grow { ticket, bytes: arena_bytes }]);
+        session.push([Queued::Grow { ticket, bytes: arena.iter().sum() }]);
         Ok(Ticket(ticket))
     }
 

@@ -262,14 +262,14 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
         &self,
         m: ModelId,
         states: &[StateDecl],
-        arena_bytes: u64,
+        arena: &[u64],
     ) -> Result<(SessionId, Ticket)> {
         let s = &mut *self.state.lock();
         if !s.models.contains_key(&m) {
             return Err(unknown("model", m.0));
         }
         let id = SessionId(s.ids.next());
-        let sizes = states.iter().map(|d| d.bytes).chain([arena_bytes]);
+        let sizes = states.iter().map(|d| d.bytes).chain([arena.iter().sum()]);
         let answer = self.create_all(s, sizes).map(|mut states| {
             if let Some(arena) = states.pop() {
                 let (tensors, begun) = (Table::new(), None);
@@ -280,13 +280,13 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
         Ok((id, ticket))
     }
 
-    fn grow(&self, id: SessionId, arena_bytes: u64) -> Result<Ticket> {
+    fn grow(&self, id: SessionId, arena: &[u64]) -> Result<Ticket> {
         let s = &mut *self.state.lock();
         let old = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?.arena;
         self.free_runs(s, |key| key.0 == id);
         // The old one first: both may not fit.
         self.destroy(s, [old]);
-        let (arena, answer) = match self.create(s, arena_bytes) {
+        let (arena, answer) = match self.create(s, arena.iter().sum()) {
             Ok(arena) => (arena, Ok(())),
             // The session keeps an arena in which no program fits.
             Err(e) => (self.create(s, 0)?, Err(e)),

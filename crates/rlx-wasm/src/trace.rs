@@ -85,7 +85,8 @@ impl Trace {
         let most = limits.binding.min(limits.buffer);
         let sizes = states.iter().map(|s| s.bytes);
         let bytes = plan.bytes() + sizes.clone().sum::<u64>() + program.arena_bytes;
-        if let Some(size) = sizes.chain([program.arena_bytes]).find(|&n| n > most) {
+        let segments = program.arena_segments.iter().copied();
+        if let Some(size) = sizes.chain(segments).find(|&n| n > most) {
             let what = format!("a buffer of {size} bytes: this GPU binds at most {most}");
             return Err(Error::new(Code::OutOfMemory, what).hint("use a smaller contextLength"));
         }
@@ -122,7 +123,7 @@ impl Trace {
             bytes,
             stage: Stage::Making,
         };
-        let arena = trace.program.arena_bytes;
+        let arena = &trace.program.arena_segments;
         let (session, memory) = trace.device.session(model, &states, arena)?;
         trace.session = Some(session);
         let (built, pipelines) = trace.device.build(model, trace.program.clone())?;

@@ -24,6 +24,7 @@ use crate::kernels::{BindingResource, Book};
 use crate::tuning::{self, Tuning};
 use core::task::{Context, Poll, ready};
 use rlx_core::ir::lir::{Program, StateDecl};
+use rlx_core::order;
 use rlx_core::plan::{WeightPlan, hash};
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::{Ids, Table};
@@ -74,7 +75,8 @@ struct Built {
 struct Session {
     model: ModelId,
     states: Vec<Buffer>,
-    arena: Buffer,
+    /// A buffer for each of its segments.
+    arena: Vec<Buffer>,
     /// Each tensor's buffer, and the bytes that were asked for.
     tensors: Table<TensorId, (Buffer, u64)>,
     begun: Option<Begun>,
@@ -240,6 +242,12 @@ impl<G: Gpu> WebGpuDevice<G> {
         Buffer { id, bytes }
     }
 
+    /// A buffer for each segment of an arena, and one at least: steps bind the first where their tensors are empty.
+    fn create_arena(&self, s: &mut State, segments: &[u64]) -> Vec<Buffer> {
+        let segments = if segments.is_empty() { &[0] } else { segments };
+        segments.iter().map(|&n| self.create(s, n, Usage::Storage, "arena")).collect()
+    }
+
     fn destroy(&self, s: &mut State, buffers: impl IntoIterator<Item = Buffer>) {
         for b in buffers {
             self.gpu.destroy_buffer(b.id);
@@ -400,16 +408,6 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         self.alive()?;
-        if program.arena_segments.len() > 1 {
-            return Err(Error::new(
-                Code::Unsupported,
-                format!(
-                    "program {} has several arena segments, which this device does not run",
-                    program.name
-                ),
-            )
-            .hint("compile it for this device's own target"));
-        }
         let mut s = self.state.lock();
         let s = &mut *s;
         let (built, scopes) = self.build_program(s, m, program)?;
@@ -422,10 +420,12 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         &self,
         m: ModelId,
         states: &[StateDecl],
-        arena_bytes: u64,
+        arena: &[u64],
     ) -> Result<(SessionId, Ticket)> {
         self.alive()?;
-        self.fits("the arena", arena_bytes, "use a shorter prefill chunk")?;
+        for &bytes in arena {
+            self.fits("the arena", bytes, "use a shorter prefill chunk")?;
+        }
         for state in states {
             let what = format!("state {}", state.name);
             self.fits(&what, state.bytes, "use a smaller context, or --kv f16")?;
@@ -436,7 +436,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
             return Err(unknown("model", m.0));
         }
         self.gpu.push_scopes();
-        let arena = self.create(s, arena_bytes, Usage::Storage, "arena");
+        let arena = self.create_arena(s, arena);
         let states =
             states.iter().map(|d| self.create(s, d.bytes, Usage::Storage, &d.name)).collect();
         let scopes = s.ids.next();
@@ -447,17 +447,20 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         Ok((id, s.ticket(Pending::Scopes(scopes))))
     }
 
-    fn grow(&self, id: SessionId, arena_bytes: u64) -> Result<Ticket> {
+    fn grow(&self, id: SessionId, arena: &[u64]) -> Result<Ticket> {
         self.alive()?;
-        self.fits("the arena", arena_bytes, "use smaller inputs")?;
+        for &bytes in arena {
+            self.fits("the arena", bytes, "use smaller inputs")?;
+        }
         let mut s = self.state.lock();
         let s = &mut *s;
-        let old = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?.arena;
+        let session = s.sessions.get_mut(&id).ok_or_else(|| unknown("session", id.0))?;
+        let old = std::mem::take(&mut session.arena);
         // Earlier submissions keep the old arena until they have run.
         self.free_runs(s, |key| key.0 == id);
-        self.destroy(s, [old]);
+        self.destroy(s, old);
         self.gpu.push_scopes();
-        let arena = self.create(s, arena_bytes, Usage::Storage, "arena");
+        let arena = self.create_arena(s, arena);
         let scopes = s.ids.next();
         self.gpu.pop_scopes(scopes);
         if let Some(session) = s.sessions.get_mut(&id) {
@@ -558,7 +561,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
                 self.destroy(s, tensors);
                 self.free_runs(s, |key| key.0 == id);
                 self.destroy(s, session.states);
-                self.destroy(s, [session.arena]);
+                self.destroy(s, session.arena);
             }
             AnyId::Model(m) => {
                 let Some(model) = s.models.remove(&m) else { return };
@@ -599,7 +602,7 @@ impl State {
     fn pipelines_of(&self, programs: impl Fn(&Built) -> bool) -> Vec<u32> {
         let built = self.programs.values().filter(|p| programs(p));
         let mut ids: Vec<u32> = built.flat_map(|p| &p.launches).map(|l| l.pipeline).collect();
-        ids.sort_unstable();
+        order::sort(&mut ids);
         ids.dedup();
         ids
     }

@@ -58,7 +58,7 @@ pub fn target(limits: Limits) -> Target {
         region_limits: Some(REGIONS),
         caches: Some(Caches { types: CACHES, block_heads: BLOCK_HEADS }),
         cost: Cost { submit_us: 50.0, launch_us: 5.0, bandwidth_gb_s: 100.0 },
-        arena_segments: false,
+        arena_segments: true,
         // Columns that a workgroup of a prompt's matmul makes; one row's makes quads of them.
         row_parts: Some(64),
         attention_splits: Some(Splits {

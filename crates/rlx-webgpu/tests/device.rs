@@ -37,7 +37,7 @@ fn adder(d: &TestDevice) -> (ModelId, ProgramId, SessionId, Case) {
     wait(d, t).unwrap();
     let (p, t) = d.build(m, Arc::new(case.program.clone())).unwrap();
     wait(d, t).unwrap();
-    let (s, t) = d.session(m, &case.program.states, case.program.arena_bytes).unwrap();
+    let (s, t) = d.session(m, &case.program.states, &case.program.arena_segments).unwrap();
     wait(d, t).unwrap();
     (m, p, s, case)
 }
@@ -185,7 +185,7 @@ fn what_is_larger_than_a_binding_is_out_of_memory() {
     assert_eq!(d.allocate(Arc::new(plan)).unwrap_err().code, Code::OutOfMemory);
     let (m, t) = d.allocate(Arc::new(one_weight(4))).unwrap();
     wait(&d, t).unwrap();
-    let e = d.session(m, &[], most + 4).unwrap_err();
+    let e = d.session(m, &[], &[most + 4]).unwrap_err();
     assert_eq!(e.code, Code::OutOfMemory);
     assert!(e.to_string().contains("the arena needs"), "{e}");
 }

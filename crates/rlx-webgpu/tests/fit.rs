@@ -112,11 +112,16 @@ impl Device for Full {
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {
         self.0.build(m, program)
     }
-    fn session(&self, m: ModelId, states: &[StateDecl], arena: u64) -> Result<(SessionId, Ticket)> {
+    fn session(
+        &self,
+        m: ModelId,
+        states: &[StateDecl],
+        arena: &[u64],
+    ) -> Result<(SessionId, Ticket)> {
         self.0.session(m, states, arena)
     }
-    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
-        self.0.grow(s, arena_bytes)
+    fn grow(&self, s: SessionId, arena: &[u64]) -> Result<Ticket> {
+        self.0.grow(s, arena)
     }
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)> {
         self.0.tensor(s, bytes)

@@ -272,6 +272,19 @@ impl Program {
         }
     }
 
+    /// Makes segments of an arena as large as this program's are, each at least as large as it was; gives whether one
+    /// has grown.
+    pub fn widen(&self, segments: &mut Vec<u64>) -> bool {
+        let before = segments.clone();
+        if segments.len() < self.arena_segments.len() {
+            segments.resize(self.arena_segments.len(), 0);
+        }
+        for (have, need) in segments.iter_mut().zip(&self.arena_segments) {
+            *have = (*have).max(*need);
+        }
+        *segments != before
+    }
+
     /// Bytes of a slice from the arena's start, its segments one behind the other; nothing for
     /// another space, or a segment that is not there.
     pub fn arena_start(&self, slice: &Slice) -> Option<u64> {

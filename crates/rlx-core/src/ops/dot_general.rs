@@ -2,6 +2,7 @@
 
 use super::{Attrs, BatchMatMul, Class, Emit, Field, Operator, arity, rules};
 use crate::error::{Error, Result};
+use crate::order;
 use crate::types::{Dim, Shape, Type, ValueId};
 use alloc::format;
 use alloc::vec;
@@ -75,7 +76,7 @@ impl Operator for DotGeneral {
             [(a, &self.lhs_batch, &self.lhs_contract), (b, &self.rhs_batch, &self.rhs_contract)];
         for (ty, batch, contract) in sides {
             let mut axes: Vec<usize> = batch.iter().chain(contract).copied().collect();
-            axes.sort_unstable();
+            order::sort(&mut axes);
             let twice = axes.windows(2).any(|w| w[0] == w[1]);
             if twice || axes.last().is_some_and(|&i| i >= ty.shape.rank()) {
                 return Err(Error::bad_graph(format!(

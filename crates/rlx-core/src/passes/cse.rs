@@ -25,6 +25,7 @@ use super::{Context, remove_nodes};
 use crate::error::Result;
 use crate::ir::mir::{Graph, Node, ValueId};
 use crate::ops::{Binary, Op};
+use crate::order;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -53,7 +54,7 @@ fn merge(g: &mut Graph) -> usize {
         }
         let mut operands = node.inputs.clone();
         if commutes(g, node) {
-            operands.sort_unstable();
+            order::sort(&mut operands);
         }
         let alike = seen.entry((node.op.name().to_string(), operands)).or_default();
         match alike.iter().find(|&&j| same(&g.nodes[j], node)) {

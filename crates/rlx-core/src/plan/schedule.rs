@@ -1,6 +1,6 @@
 //! From a legalised graph to a program: places, steps, phases, fingerprint.
 
-use super::arena::{self, Rules};
+use super::arena::{self, Rules, Span};
 use super::at_run::upper_bytes;
 use super::fingerprint::Hasher;
 use super::live::{self, Live};
@@ -13,6 +13,7 @@ use crate::ir::lir::{
 use crate::ir::mir::{Graph, Node, ParamKind, ValueId};
 use crate::ir::recipe::Recipe;
 use crate::ops::{Class, Op};
+use crate::sorted::Map;
 use crate::target::{CompileOptions, Target};
 use alloc::boxed::Box;
 use alloc::format;
@@ -185,23 +186,26 @@ fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<
             "use a smaller context or chunk, or a device with larger bindings",
         );
     }
-    for (root, span) in live.roots.iter().zip(&live.spans) {
-        let label = g.nodes.get(span.from).map_or("", |n| n.label.as_str());
-        if rules.slot(span.bytes) > most {
-            let ty = g.ty(*root);
-            return too_large(
-                format!("the {ty} of {label} has {} bytes", span.bytes),
-                "use a smaller chunk: a value lies in one binding",
-            );
+    let (together, within) = results_together(&live.spans, rules);
+    for (root, &(group, _)) in live.roots.iter().zip(&within) {
+        let Span { bytes, from, .. } = together[group];
+        if rules.slot(bytes) > most {
+            let (ty, label) = (g.ty(*root), g.nodes.get(from).map_or("", |n| n.label.as_str()));
+            let what = match within.iter().filter(|w| w.0 == group).count() {
+                1 => format!("the {ty} of {label} has {bytes} bytes"),
+                _ => format!("the results of {label} have {bytes} bytes"),
+            };
+            return too_large(what, "use a smaller chunk: what a step makes lies in one binding");
         }
     }
     if most.checked_mul(live.spans.len() as u64).is_none_or(|n| n > u64::MAX / 2) {
         return Err(Error::bad_graph("the bytes of all arena segments overflow"));
     }
     rules.segment = Some(most);
-    let (offsets, total) = arena::place(&live.spans, rules);
+    let (offsets, total) = arena::place(&together, rules);
     let mut segments = vec![0; total.div_ceil(most) as usize];
-    let places = offsets.into_iter().zip(&live.spans).map(|(at, span)| {
+    let places = within.iter().zip(&live.spans).map(|(&(group, after), span)| {
+        let at = offsets[group] + after;
         let (segment, offset) = (at / most, at % most);
         let size: &mut u64 = &mut segments[segment as usize];
         *size = (*size).max(offset + rules.slot(span.bytes));
@@ -209,6 +213,28 @@ fn place(g: &Graph, live: &Liveness, target: &Target, alignment: u64) -> Result<
     });
     let places = places.collect();
     Ok((places, segments))
+}
+
+/// One span for the values that a step makes, which lie in one segment so that its kernel binds them once; and of each
+/// value its span, and where it begins in it.
+fn results_together(spans: &[Span], rules: Rules) -> (Vec<Span>, Vec<(usize, u64)>) {
+    let mut together: Vec<Span> = Vec::new();
+    let mut of_step: Map<usize, usize> = Map::new();
+    let within = spans.iter().map(|span| match of_step.get(&span.from) {
+        Some(&group) => {
+            let all = &mut together[group];
+            let after = rules.slot(all.bytes);
+            (all.bytes, all.to) = (after + span.bytes, all.to.max(span.to));
+            (group, after)
+        }
+        None => {
+            together.push(*span);
+            of_step.insert(span.from, together.len() - 1);
+            (together.len() - 1, 0)
+        }
+    });
+    let within = within.collect();
+    (together, within)
 }
 
 /// The last step that computes or samples, if any.

@@ -415,16 +415,18 @@ impl WeightPlan {
     /// # Errors
     /// `Internal` if the program was not among those the plan was made from.
     pub fn bind(&self, program: &mut Program) -> Result<()> {
-        let entries = self.entries.iter().enumerate().map(|(i, e)| (e.name.as_str(), (i, 0)));
-        let within = self.within.iter().map(|w| (w.name.as_str(), (w.entry, w.offset)));
-        let homes: BTreeMap<&str, (usize, u64)> = entries.chain(within).collect();
+        let entries = self.entries.iter().enumerate().map(|(i, e)| (e.name.as_str(), i, 0));
+        let within = self.within.iter().map(|w| (w.name.as_str(), w.entry, w.offset));
+        let all: Vec<(&str, usize, u64)> = entries.chain(within).collect();
+        let homes: BTreeMap<&str, usize> =
+            all.iter().zip(0..).map(|(home, i)| (home.0, i)).collect();
         let numbers: Vec<(usize, u64)> = program
             .weights
             .iter()
             .map(|w| {
                 homes
                     .get(w.name.as_str())
-                    .copied()
+                    .map(|&i| (all[i].1, all[i].2))
                     .ok_or_else(|| Error::internal(format!("weight {} is not in the plan", w.name)))
             })
             .collect::<Result<_>>()?;

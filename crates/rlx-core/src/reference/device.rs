@@ -441,12 +441,12 @@ impl Device for ReferenceDevice {
         &self,
         m: ModelId,
         states: &[StateDecl],
-        arena_bytes: u64,
+        arena: &[u64],
     ) -> Result<(SessionId, Ticket)> {
         let mut inner = self.inner.lock();
         inner.model(m)?;
         let memory = ReplayMemory {
-            arena: poisoned(arena_bytes)?,
+            arena: poisoned(arena.iter().sum())?,
             states: states.iter().map(|s| zeros(s.bytes)).collect::<Result<_>>()?,
             inputs: Vec::new(),
         };
@@ -457,11 +457,11 @@ impl Device for ReferenceDevice {
         Ok((id, inner.answered()))
     }
 
-    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket> {
+    fn grow(&self, s: SessionId, arena: &[u64]) -> Result<Ticket> {
         let mut inner = self.inner.lock();
         let ticket = inner.ticket(Progress::Waiting(s));
         let session = inner.sessions.get_mut(&s).ok_or_else(|| unknown("session", s.0))?;
-        session.push([Queued::Grow { ticket, bytes: arena_bytes }]);
+        session.push([Queued::Grow { ticket, bytes: arena.iter().sum() }]);
         Ok(ticket)
     }
 

@@ -5,6 +5,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::models::ENCODE;
+use crate::order;
 use crate::runtime::session::{Run, Session, Tensor, TensorRef};
 use crate::text::{Special, WordPiece};
 use crate::types::DType;
@@ -126,7 +127,7 @@ impl Embedder {
             }
         }
         let mut order: Vec<usize> = (0..ids.len()).collect();
-        order.sort_by_key(|&i| ids[i].len());
+        order::sort_by_key(&mut order, |&i| ids[i].len());
         let mut batches: Vec<Batch> = Vec::new();
         for i in order {
             let seq = padded_length(ids[i].len(), self.limit);

@@ -153,7 +153,7 @@ impl CtcVocabulary {
         ids(&own, VOCAB, &mut names)?;
         keys.finish()?;
         let mut out = CtcVocabulary { numbers: Vec::new(), tokens: Vec::new(), style };
-        let mut known: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
         for id in 0..vocab {
             let name = names.get(&id).copied().unwrap_or(&unknown);
             let number = *known.entry(name).or_insert_with(|| {
@@ -162,9 +162,9 @@ impl CtcVocabulary {
                     _ if between.as_deref() == Some(name) => Token::Between,
                     _ => Token::Text(name.into()),
                 });
-                out.tokens.len() as u32 - 1
+                out.tokens.len() - 1
             });
-            out.numbers.push(number);
+            out.numbers.push(number as u32);
         }
         if !out.tokens.contains(&Token::Blank) {
             let what = format!("no id below {vocab} is `{blank}`, which stands for no letter");

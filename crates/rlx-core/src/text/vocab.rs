@@ -296,7 +296,7 @@ impl Vocab {
         if (has("<|call|>") && has("<|return|>")) || (has("<|calls|>") && has("<|flush|>")) {
             ends.retain(|&id| self.piece(id) != b"<|end|>" || data.eos == Some(id));
         }
-        ends.sort_unstable();
+        order::sort(&mut ends);
         ends.dedup();
         self.ends_of_generation = ends;
     }

@@ -12,6 +12,7 @@
 use super::Special;
 use super::unicode::{Class, class, decompose, is_control, is_spacing_mark, is_white_space};
 use crate::error::{Code, Error, Result};
+use crate::order;
 use crate::safetensors::json::Json;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -350,7 +351,7 @@ impl WordPiece {
             let mut list: Vec<(String, u32)> = ids.filter_map(|(t, id)| Some((t?, id))).collect();
             list.retain(|t| !t.0.is_empty());
             // Of two equal tokens the later one holds, as in every reader of a vocabulary.
-            list.sort_by(|a, b| (&a.0, b.1).cmp(&(&b.0, a.1)));
+            order::sort_by(&mut list, |a, b| (&a.0, b.1).cmp(&(&b.0, a.1)));
             list.dedup_by(|a, b| a.0 == b.0);
             list
         };
@@ -359,9 +360,9 @@ impl WordPiece {
             [0, 1].map(|i| pieces[i].iter().map(|t: &(String, u32)| t.0.len()).max().unwrap_or(0));
         let mut specials = data.specials;
         specials.retain(|s| !s.0.is_empty());
-        specials.sort();
+        order::sort(&mut specials);
         let mut special_lengths: Vec<usize> = specials.iter().map(|s| s.0.len()).collect();
-        special_lengths.sort_unstable_by(|a, b| b.cmp(a));
+        order::sort_by(&mut special_lengths, |a, b| b.cmp(a));
         special_lengths.dedup();
         Ok(WordPiece {
             pieces,

@@ -4,7 +4,7 @@ use super::dim::Range;
 use super::{BATCH, Binding, Dim, DimOp, PAST_SEQ, SEQ, Shape, Type};
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
-use alloc::collections::BTreeMap;
+use crate::sorted::Map;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -121,7 +121,7 @@ impl Shape {
 pub fn infer_binding(inputs: &[(&str, &Type, u64)]) -> Result<Binding> {
     let mut binding = Binding::new();
     // Which input told a symbol.
-    let mut told: BTreeMap<String, &str> = BTreeMap::new();
+    let mut told: Map<String, &str> = Map::new();
     let mut open: Vec<&(&str, &Type, u64)> = inputs.iter().collect();
     loop {
         let mut left = Vec::new();

@@ -277,10 +277,10 @@ impl Device for Fake {
         names.push(program.name.clone());
         Ok((ProgramId(names.len() as u32 - 1), DONE))
     }
-    fn session(&self, _: ModelId, _: &[StateDecl], _: u64) -> Result<(SessionId, Ticket)> {
+    fn session(&self, _: ModelId, _: &[StateDecl], _: &[u64]) -> Result<(SessionId, Ticket)> {
         Ok((SessionId(0), DONE))
     }
-    fn grow(&self, _: SessionId, _: u64) -> Result<Ticket> {
+    fn grow(&self, _: SessionId, _: &[u64]) -> Result<Ticket> {
         unreachable!("a generation has one arena")
     }
     fn tensor(&self, _: SessionId, _: u64) -> Result<(TensorId, Ticket)> {

@@ -67,7 +67,7 @@ fn setup() -> Setup {
     assert_eq!(wait(&device, t).0, Ok(Outputs::default()));
     let (built, t) = device.build(model, program.clone()).unwrap();
     wait(&device, t).0.unwrap();
-    let (session, t) = device.session(model, &program.states, program.arena_bytes).unwrap();
+    let (session, t) = device.session(model, &program.states, &program.arena_segments).unwrap();
     wait(&device, t).0.unwrap();
     put(&device, model, Placed { buffer: 0, offset: 0 }, Bytes::Slice(&bytes(&[10.0]))).unwrap();
     put(&device, model, Placed { buffer: 0, offset: 4 }, Bytes::Slice(&bytes(&[20.0]))).unwrap();
@@ -129,7 +129,7 @@ fn freed_ids_are_errors_and_running_tickets_say_so() {
     assert_eq!(wait(&s.device, t).0.unwrap_err().code, Code::Disposed);
     assert!(s.device.submit(s.session, s.built, &[]).is_err());
     assert!(s.device.build(s.model, s.program.clone()).is_err());
-    assert!(s.device.session(s.model, &[], 0).is_err());
+    assert!(s.device.session(s.model, &[], &[]).is_err());
     let at = Placed { buffer: 0, offset: 0 };
     assert!(put(&s.device, s.model, at, Bytes::Slice(&[0; 4])).is_err());
 }

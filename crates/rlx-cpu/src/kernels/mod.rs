@@ -78,6 +78,7 @@ pub(crate) mod product;
 mod quantize_rows;
 #[cfg(feature = "graphs")]
 mod random;
+mod ranked;
 #[cfg(feature = "graphs")]
 mod reduce;
 #[cfg(feature = "reference")]

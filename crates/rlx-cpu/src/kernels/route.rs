@@ -6,12 +6,11 @@
 //! numerics    f32, exp within 2 ulp; choices by logits alone are the reference's exactly
 
 use super::math::Function;
-use super::{Kernel, Planned, claim, dims};
+use super::{Kernel, Planned, claim, dims, ranked};
 use crate::place::Split;
 use crate::simd::Level;
 use crate::view::Cx;
 use core::cell::RefCell;
-use core::cmp::Reverse;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{self, LEAST_SUM, Unary};
@@ -128,19 +127,8 @@ fn score(level: Level, sigmoid: bool, logits: &[f32], scores: &mut Vec<f32>) {
 
 /// The places of the `n` largest, the largest first, ties to the lower place; NaN is above all.
 fn best<'a>(x: &[f32], n: usize, order: &'a mut Vec<u64>) -> impl Iterator<Item = usize> + 'a {
-    // Numbers in ascending order of these bits, and above them places in descending order.
-    let key = |x: f32| match x {
-        _ if x.is_nan() => u32::MAX,
-        0.0 => 1 << 31,
-        _ if x > 0.0 => x.to_bits() | 1 << 31,
-        _ => !x.to_bits(),
-    };
     order.clear();
-    order.extend((0u32..).zip(x).map(|(i, &x)| u64::from(key(x)) << 32 | u64::from(!i)));
-    if n < order.len() {
-        order.select_nth_unstable_by_key(n, |&key| Reverse(key));
-        order.truncate(n);
-    }
-    order.sort_unstable_by_key(|&key| Reverse(key));
-    order.iter().map(|&key| !(key as u32) as usize)
+    order.extend((0..).zip(x).map(|(i, &x)| ranked::word(ranked::bits(x), i, true)));
+    ranked::first(order, n);
+    order.iter().map(|&word| ranked::place(word) as usize)
 }

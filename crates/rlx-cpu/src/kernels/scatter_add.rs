@@ -8,7 +8,7 @@
 use super::argmax::numbers;
 use super::gather_axis::{id, place};
 use super::wide::Wide;
-use super::{Kernel, Planned, around};
+use super::{Kernel, Planned, around, ranked};
 use crate::place::Split;
 use crate::view::Cx;
 use core::cell::RefCell;
@@ -47,7 +47,7 @@ pub(super) fn plan(op: &ops::ScatterAdd, step: &Step) -> Result<Planned> {
 struct Scratch<T> {
     sums: Vec<T>,
     x: Vec<T>,
-    order: Vec<(u32, u32)>,
+    order: Vec<u64>,
 }
 
 std::thread_local! {
@@ -73,9 +73,9 @@ impl ScatterAdd {
         order.clear();
         order.extend((0..self.new).filter_map(|k| {
             let at = place(id(self.of_ids, ids, k), self.n);
-            (0..self.n as i64).contains(&at).then_some((at as u32, k as u32))
+            (0..self.n as i64).contains(&at).then_some(ranked::word(at as u32, k as u32, false))
         }));
-        order.sort_unstable();
+        ranked::first(order, usize::MAX);
         sums.resize(width, T::default());
         x.resize(width, T::default());
         for outer in 0..self.outer {
@@ -83,10 +83,12 @@ impl ScatterAdd {
             for at in 0..self.n {
                 let r = outer * self.n + at;
                 T::read(self.dtype, &target[r * slice + share.start..][..share.len()], sums);
-                let here = rest.iter().take_while(|o| o.0 as usize == at).count();
+                let here =
+                    rest.iter().take_while(|&&word| ranked::bits_of(word) as usize == at).count();
                 let (mine, others) = rest.split_at(here);
                 rest = others;
-                for &(_, k) in mine {
+                for &word in mine {
+                    let k = ranked::place(word);
                     let from = (outer * self.new + k as usize) * slice + share.start;
                     T::read(self.dtype, &updates[from..][..share.len()], x);
                     sums.iter_mut().zip(&*x).for_each(|(sum, x)| *sum = sum.plus(*x));

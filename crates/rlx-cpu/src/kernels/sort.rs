@@ -8,14 +8,14 @@
 use super::argmax::numbers;
 use super::convert;
 use super::elementwise::layout::integers;
-use super::{Kernel, Planned};
+use super::{Kernel, Planned, ranked};
 use crate::place::Split;
 use crate::view::Cx;
 use core::cell::RefCell;
-use core::cmp::Ordering;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops;
+use rlx_core::order;
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
 
@@ -58,81 +58,90 @@ pub(super) fn plan_few(op: &ops::TopK, step: &Step) -> Result<Planned> {
     Ok(Planned::new(kernel, &[Split::Runs(outer)], work(outer, n, 1)))
 }
 
-/// The elements of a run as numbers, and the indices of one column.
-struct Scratch<T> {
-    x: Vec<T>,
-    order: Vec<u32>,
+/// Memory of a worker.
+#[derive(Default)]
+struct Scratch {
+    floats: Vec<f32>,
+    integers: Vec<i64>,
+    /// The elements of a run as numbers in their order.
+    keys: Vec<i64>,
+    /// The words and the places of a column.
+    words: Vec<u64>,
+    places: Vec<u32>,
 }
 
 std::thread_local! {
-    static FLOAT: RefCell<Scratch<f32>> =
-        const { RefCell::new(Scratch { x: Vec::new(), order: Vec::new() }) };
-    static INTEGER: RefCell<Scratch<i64>> =
-        const { RefCell::new(Scratch { x: Vec::new(), order: Vec::new() }) };
-}
-
-/// A NaN is larger than all numbers, and zeros of either sign are equal.
-fn floats(a: &f32, b: &f32) -> Ordering {
-    a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl Kernel for Sort {
     fn run(&self, cx: &mut Cx<'_>) {
-        let level = cx.level;
-        if self.dtype.is_float() {
-            FLOAT.with_borrow_mut(|scratch| {
-                let read =
-                    |dtype, bytes: &[u8], x: &mut [f32]| convert::read(level, dtype, bytes, x);
-                self.each(cx, scratch, read, floats);
-            });
-        } else {
-            INTEGER.with_borrow_mut(|scratch| self.each(cx, scratch, integers, i64::cmp));
-        }
+        SCRATCH.with_borrow_mut(|scratch| self.rows(cx, scratch));
     }
 }
 
 impl Sort {
-    fn each<T: Copy + Default>(
-        &self,
-        cx: &mut Cx<'_>,
-        Scratch { x, order }: &mut Scratch<T>,
-        read: impl Fn(DType, &[u8], &mut [T]),
-        compare: impl Fn(&T, &T) -> Ordering,
-    ) {
+    fn rows(&self, cx: &mut Cx<'_>, scratch: &mut Scratch) {
         let (n, inner, size) = (self.n, self.inner, self.dtype.block_bytes());
-        x.resize(n * inner, T::default());
         for r in cx.result(0).rows.clone() {
             let bytes = &cx.bytes(0)[r * n * inner * size..][..n * inner * size];
-            read(self.dtype, bytes, x);
+            self.keys(cx, bytes, scratch);
             for column in 0..inner {
-                let by = |&a: &u32, &b: &u32| {
-                    let at = |i: u32| &x[i as usize * inner + column];
-                    let order = compare(at(a), at(b));
-                    // Equal elements keep their order, whichever way is sorted.
-                    (if self.descending { order.reverse() } else { order }).then(a.cmp(&b))
-                };
-                order.clear();
-                order.extend(0..n as u32);
-                match self.most {
-                    Some(k) => {
-                        if (1..n).contains(&k) {
-                            order.select_nth_unstable_by(k - 1, by);
-                        }
-                        order[..k].sort_unstable_by(by);
-                        cx.result(0).row::<u32>(r).copy_from_slice(&order[..k]);
-                    }
-                    None => {
-                        order.sort_unstable_by(by);
-                        let to = cx.result(0).row::<u8>(r).chunks_exact_mut(size);
-                        for (to, &from) in to.skip(column).step_by(inner).zip(&*order) {
-                            let at = (from as usize * inner + column) * size;
-                            to.copy_from_slice(&bytes[at..][..size]);
-                        }
-                        let to = cx.result(1).row::<u32>(r)[column..].iter_mut();
-                        to.step_by(inner).zip(&*order).for_each(|(to, from)| *to = *from);
-                    }
+                self.places(column, scratch);
+                let places = &scratch.places;
+                if self.most.is_some() {
+                    cx.result(0).row::<u32>(r).copy_from_slice(places);
+                    continue;
                 }
+                let to = cx.result(0).row::<u8>(r).chunks_exact_mut(size);
+                for (to, &from) in to.skip(column).step_by(inner).zip(places) {
+                    let at = (from as usize * inner + column) * size;
+                    to.copy_from_slice(&bytes[at..][..size]);
+                }
+                let to = cx.result(1).row::<u32>(r)[column..].iter_mut();
+                to.step_by(inner).zip(places).for_each(|(to, from)| *to = *from);
             }
         }
+    }
+
+    /// Numbers in the order of a run's elements.
+    fn keys(&self, cx: &Cx<'_>, bytes: &[u8], scratch: &mut Scratch) {
+        let Scratch { floats, integers: wide, keys, .. } = scratch;
+        let n = self.n * self.inner;
+        keys.clear();
+        if self.dtype.is_float() {
+            floats.resize(n, 0.0);
+            convert::read(cx.level, self.dtype, bytes, floats);
+            keys.extend(floats.iter().map(|x| i64::from(ranked::bits(*x))));
+        } else {
+            wide.resize(n, 0);
+            integers(self.dtype, bytes, wide);
+            keys.extend_from_slice(wide);
+        }
+    }
+
+    /// The places of a column's elements, as many as are wanted.
+    fn places(&self, column: usize, scratch: &mut Scratch) {
+        let Scratch { keys, words, places, .. } = scratch;
+        let most = self.most.unwrap_or(self.n);
+        let column = keys[column.min(keys.len())..].iter().copied().step_by(self.inner.max(1));
+        places.clear();
+        if self.dtype == DType::I64 {
+            let column: Vec<i64> = column.collect();
+            places.extend(0..self.n as u32);
+            order::sort_by(places, |&a, &b| {
+                let order = column[a as usize].cmp(&column[b as usize]);
+                // Equal elements keep their order, whichever way is sorted.
+                if self.descending { order.reverse() } else { order }
+            });
+            return places.truncate(most);
+        }
+        let unsigned = self.dtype.is_float() || self.dtype == DType::U32;
+        let least = if unsigned { 0 } else { i64::from(i32::MIN) };
+        let bits = |key: i64| (key - least) as u32;
+        words.clear();
+        words.extend((0..).zip(column).map(|(i, key)| ranked::word(bits(key), i, self.descending)));
+        ranked::first(words, most);
+        places.extend(words.iter().map(|&word| ranked::place(word)));
     }
 }

@@ -1,9 +1,14 @@
 //! The first part of a program: what does not wait for the sampling parameters.
 
-use super::{Begun, State, WebGpuDevice, unknown};
+use super::{Begun, Buffer, State, WebGpuDevice, unknown};
 use crate::gpu::Gpu;
 use rlx_core::runtime::device::{ProgramId, SessionId, no_cut};
 use rlx_core::{Error, Result};
+
+/// Whether an arena has room for a program's segments.
+fn holds(arena: &[Buffer], segments: &[u64]) -> bool {
+    segments.iter().enumerate().all(|(i, &bytes)| arena.get(i).is_some_and(|b| b.bytes >= bytes))
+}
 
 impl<G: Gpu> WebGpuDevice<G> {
     /// Sees that a program can run in a session and is recorded; gives what had begun there, which ends.
@@ -20,7 +25,7 @@ impl<G: Gpu> WebGpuDevice<G> {
             return Err(Error::usage("the program and the session belong to different models"));
         }
         if built.program.states.len() > session.states.len()
-            || built.program.arena_bytes > session.arena.bytes
+            || !holds(&session.arena, &built.program.arena_segments)
         {
             return Err(Error::usage("the session is too small for the program"));
         }

@@ -16,7 +16,7 @@ impl State {
         let (session, built) = (self.sessions.get(&key.0)?, self.programs.get(&key.1)?);
         let n = slice.index as usize;
         let (buffer, start) = match slice.space {
-            Space::Arena => (session.arena, 0),
+            Space::Arena => (*session.arena.get(n)?, 0),
             Space::State => (*session.states.get(n)?, 0),
             Space::Input => (*built.inputs.get(n)?, 0),
             Space::Weight => {

@@ -104,7 +104,7 @@ impl<G: Gpu> WebGpuDevice<G> {
                 vec![Binding { buffer: built.constants.id, offset, size: STEP_BYTES }];
             for memory in &launch.memory {
                 let buffer = match *memory {
-                    BindingResource::Arena => Some(&session.arena),
+                    BindingResource::Arena(n) => session.arena.get(n as usize),
                     BindingResource::State(n) => session.states.get(n as usize),
                     BindingResource::Weights(n) => model.buffers.get(n as usize),
                     BindingResource::Input(n) => built.inputs.get(n as usize),

@@ -146,7 +146,7 @@ impl<G: Gpu> Run<'_, G> {
     async fn all(&self, allocated: Ticket) -> Result<Tuned> {
         self.wait(allocated).await?;
         let (session, ticket) =
-            self.device.session(self.model, &self.workload.states, self.workload.arena)?;
+            self.device.session(self.model, &self.workload.states, &[self.workload.arena])?;
         let found = match self.wait(ticket).await {
             Ok(()) => self.choices(session).await,
             Err(e) => Err(e),
@@ -390,7 +390,7 @@ impl Workload {
             inputs: Vec::new(),
             outputs: Vec::new(),
             arena_bytes: self.arena,
-            arena_segments: Vec::new(),
+            arena_segments: Vec::from([self.arena]),
             alignment: 256,
             largest_live_bytes: self.arena,
             unshared_bytes: self.arena,

@@ -15,8 +15,8 @@ pub enum BindingResource {
     Weights(u32),
     /// A state of the session.
     State(u32),
-    /// The session's arena.
-    Arena,
+    /// A segment of the session's arena.
+    Arena(u32),
     /// An input of the program.
     Input(u32),
     /// A codebook of the model's formats.
@@ -65,7 +65,7 @@ impl<'a> Emit<'a> {
         Emit { plan, memory: Vec::new(), elements: Vec::new() }
     }
 
-    /// Memory that is only read may be bound twice, as words and as quads; the arena is bound once.
+    /// Memory that is only read may be bound twice, as words and as quads; a segment of the arena is bound once.
     fn bind(&mut self, memory: BindingResource, access: Access, element: Element) -> String {
         let bound = self.memory.iter().zip(&self.elements);
         let at = match bound.clone().position(|(m, e)| m.0 == memory && *e == element) {
@@ -77,7 +77,7 @@ impl<'a> Emit<'a> {
             }
         };
         // The arena has one access everywhere: fewer pipelines, and any step may write it.
-        if access == Access::ReadWrite || memory == BindingResource::Arena {
+        if access == Access::ReadWrite || matches!(memory, BindingResource::Arena(_)) {
             self.memory[at].1 = Access::ReadWrite;
         }
         format!("b{}", at + 1)
@@ -86,7 +86,7 @@ impl<'a> Emit<'a> {
     /// The memory that a slice is in, and the byte of it where it starts.
     fn start(&self, slice: &Slice) -> Result<(BindingResource, u64)> {
         let (memory, start) = match slice.space {
-            Space::Arena => (BindingResource::Arena, 0),
+            Space::Arena => (BindingResource::Arena(slice.index), 0),
             Space::State => (BindingResource::State(slice.index), 0),
             Space::Input => (BindingResource::Input(slice.index), 0),
             Space::Weight => {

@@ -42,7 +42,7 @@ pub(super) fn sample(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Resul
     let at = emit.read(logits)?;
     let states = [emit.write(ctl)?, emit.read(params)?, emit.write(counts)?];
     if emit.memory.len() != 4
-        || emit.memory[0].0 != BindingResource::Arena
+        || !matches!(emit.memory[0].0, BindingResource::Arena(_))
         || states.iter().any(|place| place.byte != 0)
         || at.byte % 16 != 0
     {

@@ -2,7 +2,7 @@
 //! WebGPU, executed, and compared with the graph as it was written on the reference.
 
 use super::*;
-use crate::common::{Case, device, first_of};
+use crate::common::{Case, device, device_with, first_of};
 use rlx_core::ir::hir::{FusionPolicy, Module};
 use rlx_core::ir::lir::StateDecl;
 use rlx_core::ir::mir::{Graph, ParamKind};
@@ -82,6 +82,12 @@ fn data(g: &Graph) -> Data {
 
 /// What the device gives: outputs in their order.
 fn executed(d: &Arc<TestDevice>, g: Graph, options: &CompileOptions, data: &Data) -> Vec<Vec<u8>> {
+    let case = compiled(d, g, options, data);
+    run(d, &case).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A graph as the device's program, with what is written to it.
+fn compiled(d: &Arc<TestDevice>, g: Graph, options: &CompileOptions, data: &Data) -> Case {
     let target = d.target().clone();
     let (g, _) = optimise(g, &target, options).unwrap_or_else(|e| panic!("{e}"));
     let states: Vec<StateDecl> = g
@@ -111,7 +117,7 @@ fn executed(d: &Arc<TestDevice>, g: Graph, options: &CompileOptions, data: &Data
         .chain(states)
         .map(|(to, name)| Write { to, offset: 0, bytes: data[name].clone() })
         .collect();
-    run(d, &Case { program, plan, file, writes }).unwrap_or_else(|e| panic!("{e}"))
+    Case { program, plan, file, writes }
 }
 
 /// The module of a file.
@@ -172,6 +178,30 @@ fn every_precision_policy_runs() {
     ] {
         for name in first_of(1, ["bert", "sam_vit"]) {
             family(name, FusionPolicy::Direct, policy.clone(), tolerance);
+        }
+    }
+}
+
+#[test]
+fn an_arena_above_the_binding_limit_is_several_buffers_with_the_same_bits() {
+    let (whole, options) = (device(), CompileOptions::default());
+    for name in ["vae_decoder", "sam_vit"] {
+        for g in lowered(&module(name)) {
+            let data = data(&g);
+            let want = compiled(&whole, g.clone(), &options, &data);
+            let [bytes] = want.program.arena_segments[..] else { panic!("{name}: one buffer") };
+            eprintln!(
+                "{name}: {bytes} {:?} {:?}",
+                want.plan.buffers.iter().map(|b| b.bytes).max(),
+                want.program.steps.iter().flat_map(|s| s.results.iter()).map(|r| r.bytes).max()
+            );
+            let most = bytes / 2;
+            let narrow = device_with(|info| (info.max_buffer, info.max_binding) = (most, most));
+            let got = compiled(&narrow, g.clone(), &options, &data);
+            assert!(got.program.arena_segments.len() > 1, "{name}: {bytes} bytes in one buffer");
+            let bits = |d, case| run(d, case).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(bits(&narrow, &got) == bits(&whole, &want), "{name}: other bits");
+            assert_eq!(narrow.gpu().counts().live_bytes, 0, "{name}: everything was freed");
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::ir::mir::{Node, ValueId};
 use crate::ops::{Expand, Op, Reduction, Reshape, Reverse, Slice, Transpose};
+use crate::order;
 use crate::passes::sweep::{Rewrite, Sweep};
 use crate::types::{Dim, Shape};
 use alloc::vec;
@@ -71,7 +72,7 @@ pub(super) fn reverse(s: &mut Sweep<'_>, node: &Node) -> Rewritten {
         axes.retain(|a| !twice.contains(a));
         from = first;
     }
-    axes.sort_unstable();
+    order::sort(&mut axes);
     Ok(match () {
         () if axes.is_empty() => Some(Rewrite::Value(from)),
         () if from != x || axes.len() < op.axes.len() => {

@@ -335,17 +335,17 @@ pub trait Device: Anywhere {
     /// program's weights must be bound to the plan's entries.
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)>;
 
-    /// Makes a session: zeroed states, and an arena.
+    /// Makes a session: zeroed states, and an arena of these segments, in bytes.
     fn session(
         &self,
         m: ModelId,
         states: &[StateDecl],
-        arena_bytes: u64,
+        arena: &[u64],
     ) -> Result<(SessionId, Ticket)>;
 
-    /// Gives a session a larger arena, after the submissions before it. States, inputs and tensors stay. The arena's
+    /// Gives a session a larger arena of these segments, in bytes, after the submissions before it. States, inputs and tensors stay. The arena's
     /// contents, which include outputs, are lost; a submission that has not answered may answer `Disposed`.
-    fn grow(&self, s: SessionId, arena_bytes: u64) -> Result<Ticket>;
+    fn grow(&self, s: SessionId, arena: &[u64]) -> Result<Ticket>;
 
     /// Makes a tensor of a session, zeroed; bytes are rounded up to a multiple of 4.
     fn tensor(&self, s: SessionId, bytes: u64) -> Result<(TensorId, Ticket)>;

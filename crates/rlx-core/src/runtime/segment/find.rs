@@ -5,6 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::image::SquareFit;
 use crate::math;
 use crate::models::{Checkpoint, DETECT, DETECT_FROM_BOXES, Sam3Config, SamPrompt, TEXT_EMBED};
+use crate::order;
 use crate::runtime::session::{DeviceTensor, Given, Run, Session, Tensor, TensorRef};
 use crate::text::ClipTokenizer;
 use crate::types::DType;
@@ -232,6 +233,6 @@ fn found(outputs: &[Tensor], fit: SquareFit, threshold: f32) -> Result<Vec<Thing
             }
         })
         .collect();
-    things.sort_by(|a, b| b.mask.score.total_cmp(&a.mask.score));
+    order::sort_by(&mut things, |a, b| b.mask.score.total_cmp(&a.mask.score));
     Ok(things)
 }

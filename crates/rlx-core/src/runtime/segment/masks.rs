@@ -4,6 +4,7 @@ use super::{Asked, Seen, Segmenter};
 use crate::error::{Error, Result};
 use crate::image::SquareFit;
 use crate::models::{MASK, SamPrompt};
+use crate::order;
 use crate::runtime::session::{Given, Run, Session, Tensor, TensorRef};
 use crate::types::DType;
 use alloc::format;
@@ -101,7 +102,7 @@ impl Masking {
         let logits = logits.f32s()?;
         let one = (edge as usize).pow(2).max(1);
         let mut found: Vec<(&[f32], f32)> = logits.chunks_exact(one).zip(scores).collect();
-        found.sort_by(|a, b| b.1.total_cmp(&a.1));
+        order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
         if !self.all {
             found.truncate(1);
         }

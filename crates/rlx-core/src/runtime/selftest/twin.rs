@@ -15,9 +15,9 @@ use crate::runtime::session::load::placements;
 use crate::runtime::session::{Opening, Session};
 use crate::sample::params::MASKED;
 use crate::sample::{Control, SampleParams, Scratch, sample};
+use crate::sorted::Set;
 use crate::types::{DType, Type};
 use crate::weights::random::Weights;
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -69,7 +69,7 @@ pub struct Answer {
 
 /// The layers of the twin: the first with each element type of each tensor, and the first of each kind.
 fn layers(model: &dyn Model, checkpoint: &Checkpoint<'_>) -> Vec<u64> {
-    let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut kept, mut seen) = (Vec::new(), Set::new());
     let number = model.facts().layers;
     let naming = checkpoint.naming();
     for name in checkpoint.names() {

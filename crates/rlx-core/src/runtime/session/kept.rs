@@ -60,7 +60,7 @@ impl DeviceTensor {
 
     /// Its memory, if the tensor belongs to this session.
     pub(super) fn memory(&self, session: &Session) -> Result<Memory> {
-        let same = session.memory.is_some_and(|m| m.0 == self.held.session);
+        let same = session.memory.as_ref().is_some_and(|m| m.0 == self.held.session);
         if !same || !Arc::ptr_eq(&session.device, &self.held.device) {
             let what = format!("{} stays in the memory of another session", self.name);
             return Err(Error::usage(what).hint("read it there, and give its elements here"));
@@ -159,7 +159,7 @@ impl Session {
         dims: &[u64],
         make: impl FnOnce(SessionId) -> Result<TensorId>,
     ) -> Result<DeviceTensor> {
-        self.reserve(0)?;
+        self.reserve(None)?;
         let id = make(self.memory_id()?)?;
         self.held(id, name, dtype, dims)
     }

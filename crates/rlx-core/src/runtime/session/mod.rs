@@ -108,7 +108,7 @@ pub struct Session {
     model: ModelId,
     states: Vec<StateDecl>,
     /// States and arena, once a program needs them.
-    memory: Option<(SessionId, u64)>,
+    memory: Option<(SessionId, Vec<u64>)>,
     variants: Vec<Variant>,
     /// Work to do before the next submission.
     ahead: Ahead,
@@ -239,7 +239,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some((session, _)) = self.memory {
+        if let Some((session, _)) = self.memory.take() {
             self.device.free(AnyId::Session(session));
         }
         self.device.free(AnyId::Model(self.model));

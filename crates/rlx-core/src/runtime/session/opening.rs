@@ -45,7 +45,7 @@ pub struct Opening {
     templates: Vec<Template>,
     states: Vec<StateDecl>,
     /// States and arena of programs that live as long as the session.
-    memory: Option<(SessionId, u64)>,
+    memory: Option<(SessionId, Vec<u64>)>,
     /// Tickets of that memory.
     waiting: Vec<Ticket>,
     building: Vec<Ticket>,
@@ -224,8 +224,11 @@ impl Opening {
         states: Vec<StateDecl>,
         programs: Vec<(String, Arc<Program>)>,
     ) -> Result<Self> {
-        let arena = programs.iter().map(|(_, p)| p.arena_bytes).max().unwrap_or(0);
-        let (session, ticket) = loader.device().session(loader.model(), &states, arena)?;
+        let mut arena = Vec::new();
+        for (_, program) in &programs {
+            program.widen(&mut arena);
+        }
+        let (session, ticket) = loader.device().session(loader.model(), &states, &arena)?;
         let mut opening = Opening {
             loader,
             templates: Vec::new(),
@@ -325,7 +328,7 @@ impl Opening {
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        if let Some((session, _)) = self.memory {
+        if let Some((session, _)) = self.memory.take() {
             self.loader.device().free(AnyId::Session(session));
         }
     }

@@ -102,7 +102,7 @@ impl Run {
                 session.variant(&compiled.lir)?
             }
         };
-        session.reserve(built.program.arena_bytes)?;
+        session.reserve(Some(&built.program))?;
         for (given, i) in given.iter().zip(0..) {
             match given {
                 Given::Host(t) if t.bytes.is_empty() => {}
@@ -272,7 +272,7 @@ impl Session {
             return Err(e.clone());
         }
         let built = self.build(compiled)?;
-        self.reserve(compiled.arena_bytes)?;
+        self.reserve(Some(compiled))?;
         self.templates.push(Template::built(name.into(), built));
         Ok(())
     }
@@ -286,16 +286,18 @@ impl Session {
     }
 
     /// Makes sure that the arena has this many bytes.
-    pub(super) fn reserve(&mut self, arena: u64) -> Result<()> {
+    pub(super) fn reserve(&mut self, program: Option<&Program>) -> Result<()> {
+        let mut arena = self.memory.as_ref().map_or(Vec::new(), |m| m.1.clone());
+        let wider = program.is_some_and(|p| p.widen(&mut arena));
         match self.memory {
-            Some((_, have)) if have >= arena => {}
+            Some(_) if !wider => {}
             Some((session, _)) => {
-                let ticket = self.device.grow(session, arena)?;
+                let ticket = self.device.grow(session, &arena)?;
                 self.memory = Some((session, arena));
                 self.ahead.making.insert(0, (ticket, Made::Arena));
             }
             None => {
-                let (session, ticket) = self.device.session(self.model, &self.states, arena)?;
+                let (session, ticket) = self.device.session(self.model, &self.states, &arena)?;
                 self.memory = Some((session, arena));
                 self.ahead.making.insert(0, (ticket, Made::Memory));
             }
@@ -304,7 +306,7 @@ impl Session {
     }
 
     pub(super) fn memory_id(&self) -> Result<SessionId> {
-        self.memory.map(|m| m.0).ok_or_else(|| Error::internal("a session without memory"))
+        self.memory.as_ref().map(|m| m.0).ok_or_else(|| Error::internal("a session without memory"))
     }
 
     /// Does the work ahead of a submission.
@@ -327,7 +329,11 @@ impl Session {
                         }
                     }
                     // The next run makes the arena again.
-                    Made::Arena => self.memory = self.memory.map(|(session, _)| (session, 0)),
+                    Made::Arena => {
+                        if let Some((_, arena)) = &mut self.memory {
+                            arena.clear();
+                        }
+                    }
                     Made::Tensor => {}
                 }
                 return Poll::Ready(Err(e));

@@ -40,10 +40,10 @@ use self::value::Value;
 use super::{Special, Tokenizer};
 use crate::order;
 use crate::{Code, Error, Result};
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use serde::Deserialize;
 
@@ -145,7 +145,7 @@ impl ChatTemplate {
         order::sort_by_key(&mut template.controls, |text| core::cmp::Reverse(text.len()));
         let first = |text: &String| text.as_bytes().first().map(u8::to_ascii_lowercase);
         template.first_bytes = template.controls.iter().filter_map(first).collect();
-        template.first_bytes.sort_unstable();
+        order::sort(&mut template.first_bytes);
         template.first_bytes.dedup();
         Ok(template)
     }
@@ -244,12 +244,20 @@ impl ChatTemplate {
 
     /// A private-use character that neither the template nor its input has.
     fn unused_character(&self, input: &mut TemplateValue) -> Result<char> {
-        let mut used: BTreeSet<char> = self.private_use.iter().copied().collect();
-        let mut note = |text: &str| used.extend(text.chars().filter(|&c| c >= '\u{100000}'));
-        self.controls.iter().for_each(|text| note(text));
-        input.for_each_text(&mut |text| note(text));
-        let mut free = ('\u{100000}'..='\u{10fffd}').filter(|c| !used.contains(c));
-        free.next().ok_or_else(|| Error::usage("the messages use every private-use character"))
+        const FIRST: char = '\u{100000}';
+        let mut used = vec![false; 1 << 16];
+        let mut note = |c: char| {
+            if c >= FIRST {
+                used[(c as usize) - FIRST as usize] = true;
+            }
+        };
+        self.private_use.iter().for_each(|&c| note(c));
+        self.controls.iter().flat_map(|text| text.chars()).for_each(&mut note);
+        input.for_each_text(&mut |text| text.chars().for_each(&mut note));
+        let mut free = (FIRST..='\u{10fffd}').zip(&used).filter(|(_, used)| !**used);
+        free.next()
+            .map(|(c, _)| c)
+            .ok_or_else(|| Error::usage("the messages use every private-use character"))
     }
 
     /// `text` with a mark wherever a control token could begin.
