@@ -11,11 +11,8 @@ import { print } from './lib/output.mjs';
 import { inRoot, main, Stop } from './lib/tools.mjs';
 
 const BUDGET_BYTES = 1_000_000;
-/**
- * Of each build for networks, alone. A session runs language models too, with their experts and recurrences. The goal
- * was 1,400 kB; chat templates, which prompts of pictures need, and the tokenizer of their text encoder brought 1,424.
- */
-const GRAPHS_BUDGET_BYTES = 1_430_000;
+/** Of each build for networks, alone. A session runs language models too, with their experts and recurrences. */
+const GRAPHS_BUDGET_BYTES = 1_400_000;
 /** Of the module that holds answers to a form, which a page fetches with the first call that asks for one. */
 const GRAMMAR_BUDGET_BYTES = 600_000;
 /** Of the page's own scripts and styles beside the package, as they are fetched before somebody opens a part of it. */

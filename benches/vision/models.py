@@ -92,13 +92,28 @@ def flux2(size):
     return Case(make, "denoise_step", inputs, call, "sample", export=False)
 
 
+def flux2_vae(size):
+    """The decoder of FLUX.2: latents as the transformer has them, made a picture."""
+    from diffusers import AutoencoderKLFlux2
+    side = size // 16
+
+    def call(m, latents):
+        x = latents.permute(0, 3, 1, 2)
+        mean, variance = m.bn.running_mean.view(1, -1, 1, 1), m.bn.running_var.view(1, -1, 1, 1)
+        x = x * (variance + m.config.batch_norm_eps).sqrt() + mean
+        x = x.reshape(1, 32, 2, 2, side, side).permute(0, 1, 4, 2, 5, 3).reshape(1, 32, 2 * side, 2 * side)
+        return m.decode(x.to(latents.dtype), return_dict=False)[0]
+    return Case(lambda: AutoencoderKLFlux2(), "decode_image", {"latents": normal(1, side, side, 128)}, call, "image", export=False)
+
+
 CASES = {
     "dinov2_small_224": lambda: dinov2(224), "dinov2_small_518": lambda: dinov2(518), "vit_b_224": vit,
     "wav2vec2_base_10s": wav2vec2, "sam_b_encoder": lambda: sam("encoder"), "sam_b_decoder": lambda: sam("decoder"),
     "sam2_tiny_encoder": sam2, "flux2_klein_step_1024": lambda: flux2(1024),
+    "flux2_vae_1024": lambda: flux2_vae(1024),
 }
 CPU = [name for name in CASES if not name.startswith("flux2")]
-GPU = ["vit_b_224", "dinov2_small_518", "sam_b_encoder", "sam_b_decoder", "flux2_klein_step_1024"]
+GPU = ["vit_b_224", "dinov2_small_518", "sam_b_encoder", "sam_b_decoder", "flux2_klein_step_1024", "flux2_vae_1024"]
 
 
 def torch_model(case, gpu):

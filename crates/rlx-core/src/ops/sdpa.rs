@@ -28,6 +28,20 @@ pub enum Mask {
     /// Every key; the operand `[B, H, S_q, S_k]` is added to the scores. An axis of it may be 1
     /// and is repeated then.
     Bias,
+    /// Every key; keys are the places of a grid, row by row. Of the operands `[B, H, S_q, R]` and `[B, H, S_q, C]`,
+    /// with `R C = S_k`, what the first has for a key's row and the second for its column is added to the scores.
+    Grid,
+}
+
+impl Mask {
+    /// The operands that it has.
+    pub fn operands(self) -> usize {
+        match self {
+            Mask::None | Mask::Causal | Mask::Window(_) => 0,
+            Mask::Custom | Mask::Bias => 1,
+            Mask::Grid => 2,
+        }
+    }
 }
 
 /// A window is an attribute of its own.
@@ -39,6 +53,7 @@ impl Field for Mask {
             Mask::Window(w) => attrs.int("window", *w),
             Mask::Custom => attrs.name(name, "custom"),
             Mask::Bias => attrs.name(name, "bias"),
+            Mask::Grid => attrs.name(name, "grid"),
         }
     }
 
@@ -49,10 +64,11 @@ impl Field for Mask {
             (Some("causal"), None) => Mask::Causal,
             (Some("custom"), None) => Mask::Custom,
             (Some("bias"), None) => Mask::Bias,
+            (Some("grid"), None) => Mask::Grid,
             (Some(_), Some(_)) => return Err(prefixed(of, "a window is a mask itself")),
             (Some(other), None) => {
                 return Err(unknown(of, "mask", other)
-                    .hint("known: causal, custom, bias; window = n; none is left out"));
+                    .hint("known: causal, custom, bias, grid; window = n; none is left out"));
             }
         })
     }
@@ -89,7 +105,7 @@ impl Field for HeadLayout {
     }
 }
 
-/// `sdpa q, k, v, (mask)? -> y`: `softmax(cap(scale q k^T) + mask) v` per head, where
+/// `sdpa q, k, v, (mask)* -> y`: `softmax(cap(scale q k^T) + mask) v` per head, where
 /// `cap(s) = softcap tanh(s / softcap)` if there is one.
 ///
 /// In the layout `bshd` q is `[B, S_q, H, E]`, k `[B, S_k, K, E]`, v `[B, S_k, K, V]` and y
@@ -156,6 +172,9 @@ impl Sdpa {
 
     fn check_mask(&self, operands: &[&Type], b: &Dim, s_q: &Dim, s_k: &Dim) -> Result<()> {
         let Some(mask) = operands.get(3).copied() else { return Ok(()) };
+        if let (Mask::Grid, Some(columns)) = (self.mask, operands.get(4).copied()) {
+            return self.check_grid([mask, columns], [b, s_q, s_k]);
+        }
         let is_bool = mask.dtype == DType::Scalar(Scalar::Bool);
         let (types, full) = match self.mask {
             Mask::Custom => (mask.dtype.is_float() || is_bool, vec![b.clone(), s_k.clone()]),
@@ -182,6 +201,28 @@ impl Sdpa {
             Shape(full),
             operands[0],
             operands[1]
+        )))
+    }
+}
+
+impl Sdpa {
+    fn check_grid(&self, axes: [&Type; 2], [b, s_q, s_k]: [&Dim; 3]) -> Result<()> {
+        let fits = |ty: &Type| match ty.shape.0.as_slice() {
+            [of_b, h, s, _] => {
+                let own = *h == Dim::from(self.heads) && s == s_q && of_b == b;
+                own && ty.kind == Kind::Tensor && ty.dtype.is_float()
+            }
+            _ => false,
+        };
+        let [rows, columns] = axes.map(|ty| ty.shape.last());
+        if axes.into_iter().all(fits) && rows.mul(&columns)? == *s_k {
+            return Ok(());
+        }
+        let (rows, columns) = (axes[0], axes[1]);
+        Err(Error::bad_graph(format!(
+            "sdpa: the rows of a grid are {rows} and its columns {columns}, expected floats \
+             [{b}x{}x{s_q}xR] and [{b}x{}x{s_q}xC], and R C = {s_k} keys",
+            self.heads, self.heads
         )))
     }
 }
@@ -223,8 +264,7 @@ impl Operator for Sdpa {
 
     fn infer(&self, operands: &[&Type]) -> Result<Vec<Type>> {
         const NAME: &str = Sdpa::NAME;
-        let masked = matches!(self.mask, Mask::Custom | Mask::Bias);
-        arity(NAME, operands, 3 + usize::from(masked))?;
+        arity(NAME, operands, 3 + self.mask.operands())?;
         let [q, k, v, ..] = operands else { return Err(Error::internal("sdpa: arity")) };
         let named = [("q", *q), ("k", *k), ("v", *v)];
         let dtype = rules::same_floats(NAME, &named)?;
@@ -275,9 +315,9 @@ impl Operator for Sdpa {
         let queries = e.reshape(queries, &grouped)?;
         let scores = e.one(BatchMatMul { transpose_b: true }, &[queries, keys])?;
         let scores = writing::scaled(e, scores, self.score_scale(), self.softcap)?;
-        let scores = self.masked(e, scores, operands.get(3).copied(), &s_q)?;
+        let scores = self.masked(e, scores, operands.get(3..).unwrap_or_default(), &s_q)?;
         let mut weights = e.one(Softmax { axis: 4 }, &[scores])?;
-        if matches!(self.mask, Mask::Custom | Mask::Bias) {
+        if self.mask.operands() > 0 {
             // A query that sees no key has no softmax.
             let most = e.reduce_last(Reduction::Max, scores)?;
             let none = e.number(to, f64::NEG_INFINITY)?;
@@ -327,11 +367,11 @@ impl Sdpa {
         &self,
         e: &mut dyn Emit,
         scores: ValueId,
-        mask: Option<ValueId>,
+        masks: &[ValueId],
         s_q: &Dim,
     ) -> Result<ValueId> {
         let (s_k, one) = (e.ty(scores).shape.last(), Dim::from(1u64));
-        match (self.mask, mask) {
+        match (self.mask, masks) {
             (Mask::None, _) => Ok(scores),
             (Mask::Causal | Mask::Window(_), _) => {
                 // Counted from the end, where both sequences meet.
@@ -346,7 +386,7 @@ impl Sdpa {
                 let near = e.compare(Comparison::Le, column, reach)?;
                 e.keep_where(near, scores, f64::NEG_INFINITY)
             }
-            (Mask::Custom, Some(mask)) => {
+            (Mask::Custom, &[mask]) => {
                 let valid = if e.ty(mask).dtype.is_float() {
                     let half = e.number(e.ty(mask).dtype, 0.5)?;
                     e.compare(Comparison::Ge, mask, half)?
@@ -356,7 +396,7 @@ impl Sdpa {
                 let valid = e.with_ones(valid, &[1, 2, 3])?;
                 e.keep_where(valid, scores, f64::NEG_INFINITY)
             }
-            (Mask::Bias, Some(bias)) => {
+            (Mask::Bias, &[bias]) => {
                 let bias = e.cast(bias, e.ty(scores).dtype)?;
                 let mut dims = e.dims(bias);
                 let groups = self.heads / self.kv_heads.max(1);
@@ -369,7 +409,27 @@ impl Sdpa {
                 let bias = e.reshape(bias, &dims)?;
                 e.zip(Binary::Add, scores, bias)
             }
-            (Mask::Custom | Mask::Bias, None) => Err(Error::internal("sdpa: no mask operand")),
+            (Mask::Grid, &[rows, columns]) => {
+                let (to, dims) = (e.ty(scores).dtype, e.dims(scores));
+                // A row's number for each of its keys, and columns' for each row.
+                let [rows, columns] = [rows, columns].map(|x| (x, e.ty(x).shape.last()));
+                let [b, k, g, s, _] = <[Dim; 5]>::try_from(dims.clone())
+                    .map_err(|_| Error::internal("sdpa: no five axes"))?;
+                let split = [b, k, g, s, rows.1.clone(), columns.1.clone()];
+                let grid = e.reshape(scores, &split)?;
+                let mut sum = grid;
+                for (at, (x, _)) in [rows, columns].into_iter().enumerate() {
+                    let x = e.cast(x, to)?;
+                    let mut own = split.clone();
+                    own[5 - at] = one.clone();
+                    let x = e.reshape(x, &own)?;
+                    sum = e.zip(Binary::Add, sum, x)?;
+                }
+                e.reshape(sum, &dims)
+            }
+            (Mask::Custom | Mask::Bias | Mask::Grid, _) => {
+                Err(Error::internal("sdpa: no mask operand"))
+            }
         }
     }
 }

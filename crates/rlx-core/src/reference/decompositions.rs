@@ -194,7 +194,7 @@ fn rotation_by_slices_in_both_styles_whole_and_in_part() {
 
 #[test]
 fn attention_with_every_mask_in_every_layout() {
-    let masks = [Mask::None, Mask::Causal, Mask::Window(2), Mask::Custom, Mask::Bias];
+    let masks = [Mask::None, Mask::Causal, Mask::Window(2), Mask::Custom, Mask::Bias, Mask::Grid];
     for (dtype, tolerance) in FLOATS {
         for mask in masks {
             for (rank, layout) in
@@ -224,6 +224,12 @@ fn attention_with_every_mask_in_every_layout() {
                 let more = match mask {
                     Mask::Custom => vec![f32s(&[2, 6], &valid)],
                     Mask::Bias => vec![f32s(&[2, 1, 3, 6], &bias)],
+                    // The last sequence sees nothing in one of its rows.
+                    Mask::Grid => {
+                        let mut rows = noise(2 * 4 * 3 * 2, 5);
+                        rows[24..].fill(f32::NEG_INFINITY);
+                        vec![f32s(&[2, 4, 3, 2], &rows), some(dtype, &[2, 4, 3, 3], 6)]
+                    }
                     _ => vec![],
                 };
                 let mut operands = vec![&q, &k, &v];

@@ -32,8 +32,8 @@ const HEADS: usize = 4;
 struct Attend {
     op: Sdpa,
     dtype: DType,
-    /// Of the mask or bias.
-    mask: Option<(DType, [usize; 4])>,
+    /// Of the mask or bias, or of a grid's rows and columns.
+    masks: Vec<(DType, [usize; 4])>,
     s_q: usize,
     s_k: usize,
     scale: f32,
@@ -51,30 +51,31 @@ pub(super) fn takes(op: &Sdpa, operands: &[&Type], _: &Target) -> Result<(), Str
         layout: _,
     } = op;
     claim::all_of(operands.get(..3).unwrap_or(operands), FLOATS)?;
-    match operands.get(3) {
-        Some(mask) if mask.dtype != DType::BOOL && !FLOATS.contains(&mask.dtype) => {
-            Err(claim::refused(mask, 3))
+    for (i, mask) in operands.iter().enumerate().skip(3) {
+        if mask.dtype != DType::BOOL && !FLOATS.contains(&mask.dtype) {
+            return Err(claim::refused(mask, i));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 pub(super) fn plan(op: &Sdpa, step: &Step) -> Result<Planned> {
     let (q, k) = (sizes(&step.operands[0])?, sizes(&step.operands[1])?);
     let (batch, at) = (q[0], if op.layout == HeadLayout::Bshd { 1 } else { 2 });
     let (s_q, s_k) = (q[at], k[at]);
-    let mask = match step.operands.get(3) {
-        Some(mask) => {
-            let dims = sizes(mask)?;
-            let dims = match (op.mask, dims.as_slice()) {
-                (Mask::Custom, &[b, s]) => [b, 1, 1, s],
-                (_, &[b, h, i, j]) => [b, h, i, j],
-                _ => return Err(Error::internal("sdpa: a mask of other axes")),
-            };
-            Some((mask.ty.dtype, dims))
-        }
-        None => None,
-    };
+    let masks = step.operands.iter().skip(3).map(|mask| {
+        let dims = sizes(mask)?;
+        let dims = match (op.mask, dims.as_slice()) {
+            (Mask::Custom, &[b, s]) => [b, 1, 1, s],
+            (_, &[b, h, i, j]) => [b, h, i, j],
+            _ => return Err(Error::internal("sdpa: a mask of other axes")),
+        };
+        Ok((mask.ty.dtype, dims))
+    });
+    let masks = masks.collect::<Result<Vec<_>>>()?;
+    if masks.len() != op.mask.operands() {
+        return Err(Error::internal("sdpa: the operands of another mask"));
+    }
     let dtype = step.operands[0].ty.dtype;
     let by_heads = op.layout == HeadLayout::Bshd && op.heads >= HEADS;
     let split = match op.layout {
@@ -84,7 +85,7 @@ pub(super) fn plan(op: &Sdpa, step: &Step) -> Result<Planned> {
     };
     let work = batch * op.heads * s_q * s_k * (op.head_dim + op.v_head_dim);
     let scale = op.score_scale() as f32;
-    let kernel = Attend { op: op.clone(), dtype, mask, s_q, s_k, scale };
+    let kernel = Attend { op: op.clone(), dtype, masks, s_q, s_k, scale };
     Ok(Planned::new(kernel, &[split], work))
 }
 
@@ -294,7 +295,10 @@ impl Attend {
             ..seen.end.clamp(block.start, block.end) - block.start;
         scores[..inside.start].fill(f32::NEG_INFINITY);
         scores[inside.end.max(inside.start)..].fill(f32::NEG_INFINITY);
-        let Some((dtype, dims)) = self.mask else { return };
+        if let &[rows, columns] = self.masks.as_slice() {
+            return self.add_grid(cx, [b, h, s], [rows, columns], block, scores, room);
+        }
+        let Some(&(dtype, dims)) = self.masks.first() else { return };
         let index = [b, h, s, 0];
         let place =
             dims.iter().zip(index).fold(0, |at, (&n, i)| at * n + if n == 1 { 0 } else { i });
@@ -317,6 +321,34 @@ impl Attend {
             }
             _ if one => scores.iter_mut().for_each(|score| *score += room[0]),
             _ => scores.iter_mut().zip(&*room).for_each(|(score, bias)| *score += bias),
+        }
+    }
+
+    /// Adds what a query has for the rows and for the columns of a grid of keys.
+    fn add_grid(
+        &self,
+        cx: &Cx<'_>,
+        [b, h, s]: [usize; 3],
+        axes: [(DType, [usize; 4]); 2],
+        block: &Range<usize>,
+        scores: &mut [f32],
+        room: &mut Vec<f32>,
+    ) {
+        let [n, m] = axes.map(|(_, dims)| dims[3]);
+        let query = (b * self.op.heads + h) * self.s_q + s;
+        let (rows, columns) = grown(room, n + m).split_at_mut(n);
+        for (i, ((dtype, _), to)) in axes.into_iter().zip([&mut *rows, &mut *columns]).enumerate() {
+            let bytes = to.len() * dtype.block_bytes();
+            convert::read(cx.level, dtype, &cx.bytes(3 + i)[query * bytes..][..bytes], to);
+        }
+        let mut at = block.start;
+        while at < block.end {
+            let column = at % m;
+            let len = (m - column).min(block.end - at);
+            let scores = &mut scores[at - block.start..][..len];
+            let row = rows[at / m];
+            scores.iter_mut().zip(&columns[column..]).for_each(|(score, x)| *score += row + x);
+            at += len;
         }
     }
 }

@@ -85,6 +85,25 @@ fn hides(d: &Arc<TestDevice>, rng: &mut Rng, op: Sdpa, b: u64) {
 }
 
 #[test]
+fn a_grid_adds_what_rows_and_columns_have() {
+    let (d, mut rng) = (device(), Rng(85));
+    // Columns that are whole fours, and others; more keys than a tile has; few workgroups, and many.
+    for (form, b, [r, c]) in [
+        (Sdpa::new(2, 6), 1, [3, 3]),
+        (Sdpa { layout: HeadLayout::Bhsd, ..Sdpa::new(4, 8) }, 2, [5, 14]),
+        (Sdpa { kv_heads: 1, layout: HeadLayout::Bhsd, ..Sdpa::new(2, 64) }, 1, [9, 8]),
+        (Sdpa { softcap: Some(3.0), ..Sdpa::new(4, 8) }, 33, [2, 12]),
+    ] {
+        let op = Sdpa { mask: Mask::Grid, ..form };
+        let [q, k, v] = shapes(&op, b, 7, r * c).map(|dims| floats(&mut rng, &dims));
+        let axis = |rng: &mut Rng, n| floats(rng, &[b, op.heads as u64, 7, n]);
+        let (mut rows, columns) = (axis(&mut rng, r), axis(&mut rng, c));
+        rows.bytes[..4].copy_from_slice(&f32::NEG_INFINITY.to_le_bytes());
+        check(&d, op, &[q, k, v, rows, columns], 5e-6);
+    }
+}
+
+#[test]
 fn halves_are_read_and_written_as_they_are() {
     let (d, mut rng) = (device(), Rng(83));
     for scalar in [Scalar::F16, Scalar::Bf16] {

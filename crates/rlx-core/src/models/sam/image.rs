@@ -6,13 +6,9 @@ use super::make::{EPS, Make, OUT_PROJ};
 use crate::error::Result;
 use crate::ir::hir::{Module, Tensor};
 use crate::models::tensors::Tensors;
-use crate::ops::{
-    BatchMatMul, Cast, Compare, Comparison, Constant, Gather, HeadLayout, Iota, Pad, PadMode, Sdpa,
-    Window,
-};
+use crate::ops::{BatchMatMul, Constant, Gather, HeadLayout, Mask, Sdpa, Window};
 use crate::types::{BATCH, DType, Dim, Shape, Type};
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 
 impl SamConfig {
@@ -76,9 +72,9 @@ impl SamConfig {
     /// Attention among all `n x n` places of each item of `[N, n, n, D]`.
     ///
     /// The score of a query for a key has two more terms: products of the query with a vector of their distance in
-    /// rows, and with one of their distance in columns. Both are made parts of a wider head: the query has its
-    /// products for every row and every column, the key has 1 at its own row and column and 0 elsewhere. So scores
-    /// of all pairs never stand in memory, which for the published grid of 64 x 64 were 805 MB.
+    /// rows, and with one of their distance in columns. A query has its products for every row and every column;
+    /// attention adds them where a key stands. So scores of all pairs never stand in memory, which for the published
+    /// grid of 64 x 64 were 805 MB.
     fn seen(
         &self,
         b: &mut Make<'_, '_>,
@@ -110,24 +106,9 @@ impl SamConfig {
         let flat = [items.clone(), h.into(), (n * n).into(), n.into()];
         let by_row = b.reshape(by_row, &flat, &at("rel_pos_h_rows"));
         let by_column = b.reshape(by_column, &flat, &at("rel_pos_w_rows"));
-        let scale = 1.0 / crate::math::sqrt(e as f64);
-        let q = b.scaled(q, scale, &at("q_scaled"))?;
-        let q = b.concat(&[q, by_row, by_column], 3, &at("q_wide"));
-        // What keys have besides is the same for every head, and added to them in place: parts that were put behind
-        // each other would stand in memory a second time, for every head.
-        let own =
-            [(0, "own_row"), (1, "own_column")].map(|(axis, label)| own(b, n, axis, &at(label)));
-        let own = b.concat(&own, 3, &at("own"));
-        let own = padded(b, own, [e, 0], &at("own_wide"));
-        let k = padded(b, k, [0, 2 * n], &at("k_padded"));
-        let k = b.add(k, own, &at("k_wide"));
-        let op = Sdpa {
-            v_head_dim: e as usize,
-            scale: Some(1.0),
-            layout: HeadLayout::Bhsd,
-            ..Sdpa::new(h as usize, (e + 2 * n) as usize)
-        };
-        let y = b.m.op(op, &[q, k, v], name);
+        let (mask, layout) = (Mask::Grid, HeadLayout::Bhsd);
+        let op = Sdpa { mask, layout, ..Sdpa::new(h as usize, e as usize) };
+        let y = b.m.op(op, &[q, k, v, by_row, by_column], name);
         let y = b.transpose(y, &[0, 2, 1, 3], &at("by_place"));
         let y = b.reshape(y, &[items, n.into(), n.into(), d.into()], &at("joined"));
         let y = b.linear(y, &at("proj"), [d, d], None)?;
@@ -148,23 +129,4 @@ impl SamConfig {
             b.reshape(vectors, &[n.into(), n.into(), e.into()], &format!("{name}.by_row"));
         Ok(b.m.op(BatchMatMul { transpose_b: true }, &[q, vectors], name))
     }
-}
-
-/// Zeros before and behind the last of four axes.
-fn padded(b: &mut Make<'_, '_>, x: Tensor, [low, high]: [u64; 2], label: &str) -> Tensor {
-    let last = |n| vec![0, 0, 0, n];
-    let pad = Pad { low: last(low), high: last(high), mode: PadMode::Constant(0.0) };
-    b.m.op(pad, &[x], label)
-}
-
-/// `[1, 1, n n, n]`: 1 where a place of the grid is in that row (axis 0) or column (axis 1).
-fn own(b: &mut Make<'_, '_>, n: u64, axis: usize, label: &str) -> Tensor {
-    let mut count = |axis, part: &str| {
-        let dims = Shape::of(&[n, n, n]);
-        b.m.op(Iota { dtype: DType::F32, dims, axis }, &[], &format!("{label}.{part}"))
-    };
-    let (place, number) = (count(axis, "place"), count(2, "number"));
-    let same = b.m.op(Compare { f: Comparison::Eq }, &[place, number], &format!("{label}.same"));
-    let one = b.m.op(Cast { to: DType::F32 }, &[same], label);
-    b.reshape(one, &[1u64.into(), 1u64.into(), (n * n).into(), n.into()], &format!("{label}.grid"))
 }

@@ -25,10 +25,8 @@ impl Run for Sdpa {
             HeadLayout::Bshd => (b * of_s + s) * of_h + h,
             HeadLayout::Bhsd => (b * of_h + h) * of_s + s,
         };
-        let mask = match mask {
-            [mask] => Some((mask.sizes()?, mask.f64s()?)),
-            _ => None,
-        };
+        let masks = mask.iter().map(|mask| Ok((mask.sizes()?, mask.f64s()?)));
+        let masks: Vec<(Vec<usize>, Vec<f64>)> = masks.collect::<Result<_>>()?;
         let (q_all, k_all, v_all) = (q.f64s()?, k.f64s()?, v.f64s()?);
         let mut y = vec![0.0; batch * s_q * self.heads * width];
         for b in 0..batch {
@@ -40,12 +38,18 @@ impl Run for Sdpa {
                         let key = &k_all[row(b, j, h / group, s_k, self.kv_heads) * e..][..e];
                         capped(self.score_scale() * dot(query, key), self.softcap)
                     };
-                    let scores = (0..s_k).map(|j| match (&self.mask, &mask) {
-                        (Mask::Custom, Some((_, valid))) if valid[b * s_k + j] < 0.5 => {
+                    let scores = (0..s_k).map(|j| match (&self.mask, masks.as_slice()) {
+                        (Mask::Custom, [(_, valid)]) if valid[b * s_k + j] < 0.5 => {
                             f64::NEG_INFINITY
                         }
-                        (Mask::Bias, Some((sizes, bias))) => {
+                        (Mask::Bias, [(sizes, bias)]) => {
                             score(j) + bias[repeated(sizes, [b, h, i, j])]
+                        }
+                        (Mask::Grid, [(of_rows, rows), (of_columns, columns)]) => {
+                            let (r, c) = (j / of_columns[3], j % of_columns[3]);
+                            score(j)
+                                + rows[repeated(of_rows, [b, h, i, r])]
+                                + columns[repeated(of_columns, [b, h, i, c])]
                         }
                         _ if sees(self.mask, (s_k + i).saturating_sub(s_q), j) => score(j),
                         _ => f64::NEG_INFINITY,
@@ -149,6 +153,19 @@ mod tests {
         let bias = f32s(&[1, 1, 2, 4], &[inf, inf, inf, inf, 2f32.ln(), inf, 0.0, inf]);
         let y = mean(Mask::Bias, 2, &[&bias]);
         close(&y, &[0.0, 2.0]);
+    }
+
+    #[test]
+    fn a_grid_adds_what_rows_and_columns_have() {
+        // Keys are two rows of two: values 1, 2 and 4, 8.
+        let (rows, columns) = (f32s(&[1, 1, 1, 2], &[0.0, 2f32.ln()]), [f32::NEG_INFINITY, 0.0]);
+        let y = mean(Mask::Grid, 1, &[&rows, &f32s(&[1, 1, 1, 2], &columns)]);
+        close(&y, &[(2.0 + 2.0 * 8.0) / 3.0]);
+        let zeros = |d: &[u64]| f32s(d, &alloc::vec![0.0; d.iter().product::<u64>() as usize]);
+        let (one, four, odd) = (zeros(&[1, 1, 1, 1]), zeros(&[1, 4, 1, 1]), zeros(&[1, 1, 1, 3]));
+        let op = Sdpa { mask: Mask::Grid, ..Sdpa::new(1, 1) };
+        let e = fails(op, &[&one, &four, &four, &rows, &odd]);
+        assert!(e.what.ends_with("[1x1x1xR] and [1x1x1xC], and R C = 4 keys"), "{e}");
     }
 
     #[test]

@@ -343,8 +343,9 @@ pub trait Device: Anywhere {
         arena: &[u64],
     ) -> Result<(SessionId, Ticket)>;
 
-    /// Gives a session a larger arena of these segments, in bytes, after the submissions before it. States, inputs and tensors stay. The arena's
-    /// contents, which include outputs, are lost; a submission that has not answered may answer `Disposed`.
+    /// Gives a session a larger arena of these segments, in bytes, after the submissions before it. States, inputs and
+    /// tensors stay. The arena's contents, which include outputs, are lost; a submission that has not answered may
+    /// answer `Disposed`.
     fn grow(&self, s: SessionId, arena: &[u64]) -> Result<Ticket>;
 
     /// Makes a tensor of a session, zeroed; bytes are rounded up to a multiple of 4.

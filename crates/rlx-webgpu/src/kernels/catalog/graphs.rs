@@ -290,6 +290,7 @@ fn attention(out: &mut Out) -> Result<()> {
             ("window", Mask::Window(3)),
             ("custom", Mask::Custom),
             ("bias", Mask::Bias),
+            ("grid", Mask::Grid),
         ] {
             let softcap = (mask == Mask::Bias).then_some(30.0);
             let op = Sdpa { mask, softcap, layout: HeadLayout::Bhsd, ..Sdpa::new(4, 40) };
@@ -297,15 +298,20 @@ fn attention(out: &mut Out) -> Result<()> {
             for (form, batch) in [("", 2), ("_tile", 32)] {
                 let x = (dtype, &[batch, 4, 9, 40][..]);
                 let mut operands = vec![x, x, x];
-                let seen = [batch, 9];
+                let (seen, of_grid) = ([batch, 9], [batch, 4, 9, 3]);
                 match mask {
                     Mask::Custom => operands.push((DType::BOOL, &seen)),
                     Mask::Bias => operands.push((dtype, &[1, 4, 9, 9])),
+                    Mask::Grid => operands.extend([(dtype, &of_grid[..]); 2]),
                     _ => {}
                 }
                 put(out, format!("sdpa{form}_{dtype}_{name}"), op.clone(), &operands)?;
             }
         }
+        // A grid whose columns are whole fours.
+        let (x, r, c) = ((dtype, &[1u64, 2, 8, 4][..]), [1, 2, 8, 2], [1, 2, 8, 4]);
+        let op = Sdpa { mask: Mask::Grid, layout: HeadLayout::Bhsd, ..Sdpa::new(2, 4) };
+        put(out, format!("sdpa_fours_{dtype}_grid"), op, &[x, x, x, (dtype, &r), (dtype, &c)])?;
         // Columns of values in two fours of a thread, and in two workgroups.
         let x = (dtype, &[1u64, 9, 2, 132][..]);
         put(out, format!("sdpa_wide_{dtype}"), Sdpa::new(2, 132), &[x, x, x])?;

@@ -124,19 +124,25 @@ impl Binding {
             ))
     }
 
-    /// `fn load_mask(i: u32)`: an element of a mask or a bias.
-    fn mask_loader(self, mask: &Slice, words: &mut Words, emit: &mut Emit<'_>) -> Result<String> {
+    /// `fn load_<name>(i: u32)`: an element of a mask or a bias.
+    fn mask_loader(
+        self,
+        name: &str,
+        mask: &Slice,
+        words: &mut Words,
+        emit: &mut Emit<'_>,
+    ) -> Result<String> {
         let element = Element::of(mask.ty.dtype);
         let element = element.ok_or_else(|| unsupported(format!("a mask of {}", mask.ty)))?;
         // The arena is bound once, as what the other tensors in it are read as.
         if self == Binding::Quads && mask.space == Space::Arena {
             let place = emit.read_in_quads(mask)?;
             let start = words.bits(place.word());
-            return Ok(element.loader_in_quads("mask", &place, &start));
+            return Ok(element.loader_in_quads(name, &place, &start));
         }
         let place = emit.read(mask)?;
         let start = words.bits(place.word());
-        Ok(element.loader("mask", &place, &start))
+        Ok(element.loader(name, &place, &start))
     }
 
     /// `fn store(i: u32, e: u32, v: vec4f)`: elements `i..i + 4` of the result, which are `e..e + 4` of a row of
@@ -213,7 +219,6 @@ pub(super) fn sdpa(step: &Step, _: &Context<'_>, emit: &mut Emit<'_>) -> Result<
     }
     let (s_q, s_k) = (words.size(ql.places)?, words.size(kl.places)?);
     let sizes = [batch, heads, ql.places, kl.places];
-    let mask = mask.first();
     let seen = seen(op, mask, (&s_q, &s_k, queries), sizes, binding, &mut words, emit)?;
     functions.extend(seen.functions);
     functions.push(binding.writer(y, ev, &mut words, emit)?);
@@ -345,9 +350,14 @@ struct Seen {
     shape: String,
 }
 
+/// The size of a tensor's last axis.
+fn last(x: &Slice) -> Result<u64> {
+    dims(&x.ty)?.last().copied().ok_or_else(|| unsupported("a mask without axes".into()))
+}
+
 fn seen(
     op: &Sdpa,
-    mask: Option<&Slice>,
+    masks: &[Slice],
     (s_q, s_k, queries): (&str, &str, u64),
     sizes: [u64; 4],
     binding: Binding,
@@ -374,7 +384,7 @@ fn seen(
         let four = LANES.map(|lane| format!("load_mask({})", at(lane)));
         four.join(", ")
     };
-    match (op.mask, mask) {
+    match (op.mask, masks) {
         (Mask::None, _) => {}
         (Mask::Causal, _) => {
             out.range = format!("let start = 0u;\n    {causal}");
@@ -395,8 +405,8 @@ fn seen(
             );
             out.shape = "a query sees no later key, nor one before its window".into();
         }
-        (Mask::Custom, Some(mask)) => {
-            out.functions.push(binding.mask_loader(mask, words, emit)?);
+        (Mask::Custom, [mask]) => {
+            out.functions.push(binding.mask_loader("mask", mask, words, emit)?);
             let four = each(&|lane| format!("b * {s_k} + near.{lane}"));
             let held = if mask.ty.dtype.is_float() {
                 format!("vec4f({four}) >= vec4f(0.5)")
@@ -407,8 +417,8 @@ fn seen(
             out.held = "masked".into();
             out.shape = format!("mask {}[B, S_k]", mask.ty.dtype);
         }
-        (Mask::Bias, Some(mask)) => {
-            out.functions.push(binding.mask_loader(mask, words, emit)?);
+        (Mask::Bias, [mask]) => {
+            out.functions.push(binding.mask_loader("mask", mask, words, emit)?);
             let mut at = Vec::new();
             for (name, stride) in
                 ["b", "h", "query", "near"].iter().zip(repeated(&dims(&mask.ty)?, &sizes))
@@ -431,7 +441,42 @@ fn seen(
             out.formula = "scale q k^T + bias".into();
             out.shape = format!("bias {}[B, H, S_q, S_k], which may repeat", mask.ty.dtype);
         }
-        (Mask::Custom | Mask::Bias, None) => {
+        (Mask::Grid, [rows, columns]) => {
+            let [r, c] = [last(rows)?, last(columns)?];
+            out.functions.push(binding.mask_loader("row", rows, words, emit)?);
+            // Four keys are of one row.
+            let fours = c.is_multiple_of(4);
+            let quads = columns.ty.dtype == DType::F32 && emit.in_quads(columns);
+            let lanes = |line: &dyn Fn(&str) -> String| LANES.map(line).join(", ");
+            let sum = if fours && (binding == Binding::Words || quads) {
+                out.functions.push(binding.reader("columns", columns, c, words, emit)?);
+                "vec4f(load_row(row + rows.x)) + four_columns(column + columns.x, columns.x)".into()
+            } else {
+                out.functions.push(binding.mask_loader("column", columns, words, emit)?);
+                let one = |lane: &str| {
+                    format!("load_row(row + rows.{lane}) + load_column(column + columns.{lane})")
+                };
+                format!("vec4f({})", lanes(&one))
+            };
+            let (r, c) = (words.size(r)?, words.size(c)?);
+            out.functions.push(format!(
+                "fn grid_of(query: u32, rows: vec4u, columns: vec4u) -> vec4f {{\n    \
+                 let row = query * {r};\n    let column = query * {c};\n    return {sum};\n}}\n"
+            ));
+            out.of_tile = format!(
+                "{near}let key_rows = near / {c};\n        let key_columns = near % {c};\n        \
+                 let queries = own * {s_q};\n        "
+            );
+            out.before = format!(
+                "let bias{{i}} = grid_of(queries + min(q0 + r * 8u + {{i}}u, {s_q} - 1u), key_rows, key_columns);\n        "
+            );
+            out.add = "s += bias{i}; ".into();
+            out.held = "in_keys & (bitcast<vec4u>(bias{i}) != vec4u(UNSEEN))".into();
+            out.formula = "scale q k^T + rows + columns".into();
+            let (of_rows, of_columns) = (rows.ty.dtype, columns.ty.dtype);
+            out.shape = format!("rows {of_rows}[B, H, S_q, R], columns {of_columns}[B, H, S_q, C]");
+        }
+        (Mask::Custom | Mask::Bias | Mask::Grid, _) => {
             return Err(unsupported("attention whose mask is no operand".into()));
         }
     }
