@@ -58,10 +58,11 @@ def sam(part):
     if part == "encoder":
         return Case(make, "image_embed", {"pixel_values": normal(1, 3, 1024, 1024)},
                     lambda m, pixel_values: m.get_image_embeddings(pixel_values), "image_embeddings")
-    points = np.array([[[[500.0, 375.0], [200.0, 700.0]]]], np.float32)
-    inputs = {"image_embeddings": normal(1, 256, 64, 64), "input_points": points, "input_labels": np.array([[[1, 0]]], np.int64)}
+    # RLX's entry has the point of no label as an input, which transformers adds.
+    points = np.array([[[[500.0, 375.0], [200.0, 700.0], [0.0, 0.0]]]], np.float32)
+    inputs = {"image_embeddings": normal(1, 256, 64, 64), "input_points": points, "input_labels": np.array([[[1, 0, -1]]], np.int64)}
     call = lambda m, image_embeddings, input_points, input_labels: m(
-        image_embeddings=image_embeddings, input_points=input_points, input_labels=input_labels).pred_masks
+        image_embeddings=image_embeddings, input_points=input_points[:, :, :-1], input_labels=input_labels[:, :, :-1]).pred_masks
     return Case(make, "mask", inputs, call, "pred_masks")
 
 

@@ -86,9 +86,16 @@ fn norms_of_odd_runs() {
     let ones = tensor(Scalar::F32, &[100], &[1.0; 100]);
     let operands = [tensor(Scalar::F32, &[1, 100], &far), ones];
     check(&d, LayerNorm { eps: 1e-5, bias: false }, &operands, 1e-4);
-    for (dims, groups) in
-        [(vec![2u64, 6, 5], 3), (vec![1, 4, 3, 3], 1), (vec![2, 3, 2, 7], 3), (vec![3, 4], 2)]
-    {
+    for (dims, groups) in [
+        (vec![2u64, 6, 5], 3),
+        (vec![1, 4, 3, 3], 1),
+        (vec![2, 3, 2, 7], 3),
+        (vec![3, 4], 2),
+        // Runs so long that threads read them by 16 bytes, eight at a time; and as long ones whose channels are odd.
+        (vec![2, 4, 66, 64], 2),
+        (vec![1, 2, 96, 97], 1),
+        (vec![1, 3, 59, 63], 1),
+    ] {
         let c = [dims[1]];
         let operands = [floats(&mut rng, &dims), floats(&mut rng, &c), floats(&mut rng, &c)];
         check(&d, GroupNorm { groups, eps: 1e-5 }, &operands, 5e-6);

@@ -188,6 +188,10 @@ fn reductions(out: &mut Out) -> Result<()> {
         let operands = [(DType::F32, &[2u64, 6, n][..]), c, c];
         put(out, format!("group_norm_{n}"), GroupNorm { groups: 3, eps: 1e-5 }, &operands)?;
     }
+    let made = Maker::new().arena(DType::F32, &[1, 2, 64, 64])?;
+    let made = made.weight(DType::F32, &[2], 0)?.weight(DType::F32, &[2], 1)?;
+    let long = made.kernel(GroupNorm { groups: 1, eps: 1e-5 }, false, true)?;
+    out.insert("graphs_group_norm_long".into(), long);
     Ok(())
 }
 

@@ -39,6 +39,7 @@ pub(super) fn group_norm(
         bias: Some(bias),
         channel: "run % step.groups * step.channels + e / step.places",
         groups: [op.groups, own, places],
+        fours: places.is_multiple_of(4),
     }
     .launch(emit)
 }

@@ -36,6 +36,7 @@ pub(super) fn layer_norm(
         bias: bias.first(),
         channel: "e",
         groups: [0; 3],
+        fours: false,
     }
     .launch(emit)
 }
