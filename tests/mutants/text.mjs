@@ -53,7 +53,7 @@ export default [
   },
   {
     name: 'template-mark-that-content-has', is: 'new', kind: 'guard', file: at('template/mod.rs'),
-    from: 'input.for_each_text(&mut |text| note(text));', to: '', form: 'statement',
+    from: 'input.for_each_text(&mut |text| text.chars().for_each(&mut note));', to: '', form: 'statement',
     stands: 'The mark may be a character of the content, which then disappears.',
     tests: ['core:all noticed::', 'core:all text::'],
   },
