@@ -7,7 +7,8 @@
 
 Models have the sizes of published ones. Their folders have a header of weights and nothing behind it (a sparse file),
 which is all that `rlx inspect` reads. For each entry: the arena beside the largest set of values that live at one step,
-which no arena can be smaller than. On WebGPU the arena is one binding.
+which no arena can be smaller than. Above a target's binding limit an arena is several segments; a target may be a
+text as `rlx devices` prints it, such as "webgpu buffer=1073741824 binding=1073741824 storage_buffers=8 alignment=256".
 """
 import argparse, json, math, pathlib, struct, subprocess, sys, tempfile
 

@@ -272,17 +272,17 @@ impl Program {
         }
     }
 
-    /// Makes segments of an arena as large as this program's are, each at least as large as it was; gives whether one
-    /// has grown.
+    /// Enlarges the segments of an arena, in bytes, until this program fits; gives whether one has grown.
     pub fn widen(&self, segments: &mut Vec<u64>) -> bool {
-        let before = segments.clone();
-        if segments.len() < self.arena_segments.len() {
-            segments.resize(self.arena_segments.len(), 0);
+        let mut has_grown = false;
+        for (i, &need) in self.arena_segments.iter().enumerate() {
+            if i == segments.len() {
+                segments.push(0);
+            }
+            has_grown |= need > segments[i];
+            segments[i] = need.max(segments[i]);
         }
-        for (have, need) in segments.iter_mut().zip(&self.arena_segments) {
-            *have = (*have).max(*need);
-        }
-        *segments != before
+        has_grown
     }
 
     /// Bytes of a slice from the arena's start, its segments one behind the other; nothing for

@@ -49,7 +49,7 @@ impl Lower for hir::DitBlock {
         let h = cx.g.push1(norm.clone(), &[x, scale1, shift1], &at("attn_norm"))?;
         let qkv = cx.qkv(h, &qkv, &at("attn"))?;
         let op = Sdpa::new(self.heads, self.head_dim);
-        let a = cx.sdpa(qkv, (op, None), o, &at("attn"))?;
+        let a = cx.sdpa(qkv, (op, Vec::new()), o, &at("attn"))?;
         let x = cx.gated_residual(x, a, gate1, &at("attn_residual"))?;
         let h = cx.g.push1(norm, &[x, scale2, shift2], &at("ffn_norm"))?;
         let h = cx.linear_act(h, first, Some(self.act), &at("ffn_up"))?;

@@ -9,9 +9,9 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Whether the mask is a tensor.
-fn masked(mask: Mask) -> bool {
-    matches!(mask, Mask::Custom | Mask::Bias)
+/// The operands of a mask.
+fn masks(i: &mut Inputs, mask: Mask) -> Result<Vec<ValueId>> {
+    (0..mask.operands()).map(|_| i.one()).collect()
 }
 
 impl hir::EncoderAttention {
@@ -31,9 +31,9 @@ impl Lower for hir::EncoderAttention {
     fn lower(&self, cx: &mut Lowering<'_>, mut i: Inputs, label: &str) -> Result<Vec<ValueId>> {
         let b = self.bias;
         let (x, qkv) = (i.one()?, [i.linear(b)?, i.linear(b)?, i.linear(b)?]);
-        let (o, mask) = (i.linear(b)?, i.maybe(masked(self.mask))?);
+        let (o, masks) = (i.linear(b)?, masks(&mut i, self.mask)?);
         let qkv = cx.qkv(x, &qkv, label)?;
-        Ok(vec![cx.sdpa(qkv, (self.op(), mask), o, label)?])
+        Ok(vec![cx.sdpa(qkv, (self.op(), masks), o, label)?])
     }
 }
 
@@ -42,7 +42,7 @@ impl Lower for hir::CrossAttention {
         let b = self.bias;
         let (x, memory) = (i.one()?, i.one()?);
         let (q, kv, o) = (i.linear(b)?, [i.linear(b)?, i.linear(b)?], i.linear(b)?);
-        let mask = i.maybe(masked(self.mask))?;
+        let masks = masks(&mut i, self.mask)?;
         let op = Sdpa {
             kv_heads: self.kv_heads,
             mask: self.mask,
@@ -56,6 +56,6 @@ impl Lower for hir::CrossAttention {
                 vec![k, cx.linear(memory, kv[1], &format!("{label}_v"))?]
             }
         };
-        Ok(vec![cx.sdpa([q, kv[0], kv[1]], (op, mask), o, label)?])
+        Ok(vec![cx.sdpa([q, kv[0], kv[1]], (op, masks), o, label)?])
     }
 }

@@ -30,12 +30,12 @@ impl Lowering<'_> {
     pub(super) fn sdpa(
         &mut self,
         qkv: [ValueId; 3],
-        (op, mask): (Sdpa, Option<ValueId>),
+        (op, masks): (Sdpa, Vec<ValueId>),
         o: Weights,
         label: &str,
     ) -> Result<ValueId> {
         let mut operands = Vec::from(qkv);
-        operands.extend(mask);
+        operands.extend(masks);
         let a = self.g.push1(op, &operands, label)?;
         self.linear(a, o, &format!("{label}_o"))
     }

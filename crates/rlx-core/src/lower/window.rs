@@ -58,7 +58,7 @@ impl Lower for hir::WindowAttention {
 
         let qkv = cx.qkv(y, &qkv, label)?;
         let op = Sdpa::new(self.heads, self.head_dim);
-        let y = cx.sdpa(qkv, (op, None), o, label)?;
+        let y = cx.sdpa(qkv, (op, Vec::new()), o, label)?;
 
         let y = cx.reshape(y, split(rows, columns, n.clone(), n), &at("back"))?;
         let y = cx.transpose(y, &WINDOWS, &at("places"))?;

@@ -34,7 +34,7 @@ pub enum Mask {
 }
 
 impl Mask {
-    /// The operands that it has.
+    /// How many operands say what the mask is.
     pub fn operands(self) -> usize {
         match self {
             Mask::None | Mask::Causal | Mask::Window(_) => 0,
@@ -203,9 +203,7 @@ impl Sdpa {
             operands[1]
         )))
     }
-}
 
-impl Sdpa {
     fn check_grid(&self, axes: [&Type; 2], [b, s_q, s_k]: [&Dim; 3]) -> Result<()> {
         let fits = |ty: &Type| match ty.shape.0.as_slice() {
             [of_b, h, s, _] => {
@@ -411,17 +409,16 @@ impl Sdpa {
             }
             (Mask::Grid, &[rows, columns]) => {
                 let (to, dims) = (e.ty(scores).dtype, e.dims(scores));
-                // A row's number for each of its keys, and columns' for each row.
-                let [rows, columns] = [rows, columns].map(|x| (x, e.ty(x).shape.last()));
+                let [r, c] = [rows, columns].map(|x| e.ty(x).shape.last());
                 let [b, k, g, s, _] = <[Dim; 5]>::try_from(dims.clone())
                     .map_err(|_| Error::internal("sdpa: no five axes"))?;
-                let split = [b, k, g, s, rows.1.clone(), columns.1.clone()];
-                let grid = e.reshape(scores, &split)?;
-                let mut sum = grid;
-                for (at, (x, _)) in [rows, columns].into_iter().enumerate() {
+                let split = [b, k, g, s, r, c];
+                let mut sum = e.reshape(scores, &split)?;
+                // What a row has is the same in each column, and what a column has in each row.
+                for (x, same) in [(rows, 5), (columns, 4)] {
                     let x = e.cast(x, to)?;
                     let mut own = split.clone();
-                    own[5 - at] = one.clone();
+                    own[same] = one.clone();
                     let x = e.reshape(x, &own)?;
                     sum = e.zip(Binary::Add, sum, x)?;
                 }

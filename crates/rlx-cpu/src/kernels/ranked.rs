@@ -10,14 +10,13 @@ pub(super) fn bits(x: f32) -> u32 {
     }
 }
 
-/// A word that stands before others by its bits, or behind them if it is `descending`, and where they are equal by its
-/// place.
+/// A word to sort by: by `bits`, the largest first if `descending`, and by `place` where bits are equal.
 pub(super) fn word(bits: u32, place: u32, descending: bool) -> u64 {
     let bits = if descending { !bits } else { bits };
     u64::from(bits) << 32 | u64::from(place)
 }
 
-/// The bits of a word that is not descending.
+/// The bits of a word that was made without `descending`.
 #[cfg(feature = "graphs")]
 pub(super) fn bits_of(word: u64) -> u32 {
     (word >> 32) as u32
@@ -28,7 +27,7 @@ pub(super) fn place(word: u64) -> u32 {
     word as u32
 }
 
-/// Leaves the first `n` words in their order.
+/// Sorts the words and keeps the first `n`.
 #[inline(never)]
 pub(super) fn first(words: &mut Vec<u64>, n: usize) {
     if (1..words.len()).contains(&n) {

@@ -39,8 +39,8 @@ export interface ImageStep {
 /** Options of `generate`. */
 export interface GenerateImageOptions {
   /**
-   * Pixels of a row and rows: multiples of `sizeStep`, at most 4096. Default 512. The decoder binds 2.6 kB for each pixel
-   * at once: 0.7 GB for 512 x 512, 2.1 GB for 896 x 896, which is about what a GPU's WebGPU binds.
+   * Pixels of a row and rows: multiples of `sizeStep`, at most 4096. Default 512. The decoder needs 2.6 kB
+   * of memory for each pixel (0.7 GB for 512 x 512, 2.7 GB for 1024 x 1024), in bindings of at least 1 kB for each.
    */
   width?: number;
   height?: number;

@@ -10,7 +10,7 @@ import { platform } from './platform.js';
 import type { SessionInfo } from './session_types.js';
 import type { WasmImagined } from './wasm_session.js';
 
-/** Pixels along an edge where nobody says how many: the decoder binds more for larger images than many GPUs allow. */
+/** Pixels along an edge where nobody says how many: larger images need more memory than many GPUs have. */
 const USUAL_SIZE = 512;
 
 /** The options of `generate`: numbers, their least, and whether they are whole. */

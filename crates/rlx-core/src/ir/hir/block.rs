@@ -98,12 +98,6 @@ const fn linear(bias: bool) -> usize {
     1 + bias as usize
 }
 
-/// The mask, where it is a tensor.
-#[cfg(feature = "encoders")]
-fn masked(mask: Mask) -> usize {
-    usize::from(matches!(mask, Mask::Custom | Mask::Bias))
-}
-
 blocks! {
     /// Token ids `[SEQ]` of this step: of the control block, or input `ids`.
     Ids "ids" {} inputs |b| 0, results 1;
@@ -277,7 +271,7 @@ blocks! {
         scale: Option<f32>,
         /// Bounds the scores.
         softcap: Option<f32>,
-    } inputs |b| 1 + 4 * linear(b.bias) + masked(b.mask), results 1;
+    } inputs |b| 1 + 4 * linear(b.bias) + b.mask.operands(), results 1;
     /// `x [B, S, H * head_dim] -> x`: rotary positions from 0 on (arXiv:2104.09864), the two halves of
     /// what turns of a head being pairs. The rest of a head passes through.
     EncoderRope "encoder_rope" ["encoders"] {
@@ -299,7 +293,7 @@ blocks! {
         bias: bool,
         /// Which keys a query sees.
         mask: Mask,
-    } inputs |b| 2 + 4 * linear(b.bias) + masked(b.mask), results 1;
+    } inputs |b| 2 + 4 * linear(b.bias) + b.mask.operands(), results 1;
     /// `x [B, H, W, C], q, (b)?, k, (b)?, v, (b)?, o, (b)? -> [B, H, W, C]`: self-attention within
     /// windows of `window` by `window` places; a grid that they do not divide is padded with zeros.
     WindowAttention "window_attention" ["vision"] {

@@ -1,7 +1,7 @@
 //! What `layer_norm` and `group_norm` share: runs that get a mean of 0 and a variance of 1.
 //!
-//! A run is one workgroup's. Where runs are long they are few, and each is as fast as the bytes that its threads have
-//! on their way: eight times 16 of a thread.
+//! A workgroup takes a run. Long runs are few, so that a GPU is busy only if each thread has many bytes in flight:
+//! eight loads of 16 bytes.
 
 use super::softmax::threads;
 use crate::kernels::emit::{Emit, fill};
@@ -9,9 +9,9 @@ use crate::kernels::{Launch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Space};
 
-/// Loads of a thread that are on their way at a time, in long runs.
+/// Loads that a thread has in flight, in long runs.
 const LOADS: u64 = 8;
-/// Elements of a long run at least: as many as the loads of 256 threads.
+/// The least elements of a long run: what 256 threads load at a time.
 const LONG: u64 = 256 * 4 * LOADS;
 
 /// Such a norm.
@@ -30,7 +30,7 @@ pub(super) struct Standardise<'a> {
     pub channel: &'static str,
     /// Of `group_norm`: groups, channels of a group, places of a channel.
     pub groups: [u64; 3],
-    /// Whether four elements that begin at a multiple of 4 are of one channel.
+    /// Whether each four elements, from a multiple of 4 on, belong to one channel.
     pub fours: bool,
 }
 

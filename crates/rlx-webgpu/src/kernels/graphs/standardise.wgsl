@@ -1,7 +1,7 @@
 // {{name}} y = (x - mean) / sqrt(variance + eps) * scale{{shift_formula}}, of each run
 // shapes      x, y f32[runs, n]    {{shapes}}
 // bytes       16*runs*n: x three times, y once; scale and bias again for each run
-// launch      a workgroup of {{threads}} threads is a run, a thread strides it; {{loads}} {{number}} of a thread are on their way
+// launch      a workgroup of {{threads}} threads is a run, a thread strides it with {{loads}} loads of {{number}} in flight
 // numerics    f32; the variance is of differences from the mean; {{threads}} partial sums, then a tree
 struct Step {
     n: u32, runs: u32, x: u32, y: u32, scale: u32, bias: u32, eps: f32,
@@ -23,7 +23,7 @@ fn total(part: f32, thread: u32) -> f32 {
     workgroupBarrier();
     return sum;
 }
-// Number `i` of the run that begins at `first`, and something else from `count` on.
+// Number `i` of the run that begins at `first`; `other` where the run has ended, at `count`.
 fn x_at(first: u32, i: u32, count: u32, other: Number) -> Number {
     return select(other, bitcast<Number>({{x}}[step.x / LANES + first + min(i, count - 1u)]), i < count);
 }
