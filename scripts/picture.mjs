@@ -25,7 +25,7 @@ const HERO = { width: 1120, height: 700 };
 const HERO_BYTES = 150_000;
 const VIEWS_BYTES = 2_000_000;
 /** Of WebP, from 0 to 1: README's picture, and views, which are many. */
-const QUALITY = { hero: 0.8, view: 0.55 };
+const QUALITY = { hero: 0.8, view: 0.4 };
 
 /** Asked in chats of their own; the last is the one in view. */
 const QUESTIONS = ['What is ownership?', 'How do I read a file to a string?', 'Show an example of Option::map.'];
