@@ -142,6 +142,13 @@ fn prompts_that_make_no_sense_are_refused() {
         assert!(stderr.contains(what), "{args:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 2, "{stderr}");
     }
+    let absent = folder.join("absent.png");
+    fails(
+        &mut command(&["--json", "--point", "1,1"], &absent),
+        3,
+        &format!("there is no such file ({})", absent.display()),
+        "give a PNG, JPEG, WebP or GIF file",
+    );
     let (code, _, stderr) = run(&mut command(&["--point", "1,1"], &picture));
     assert!(code == 2 && stderr.contains("--out"), "{stderr}");
     let mut other = rlx(&["segment", "--json", "--point", "1,1", "--model", "tests/fixtures/vit"]);

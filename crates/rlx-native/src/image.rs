@@ -28,7 +28,7 @@ const FORMATS: &str = "give a PNG, JPEG, WebP or GIF file";
 /// `Io` for a file that cannot be read; `BadFile` for one that is damaged, empty or too large; `Unsupported`
 /// for other formats and for JPEG files of four inks.
 pub fn read(path: &Path) -> Result<Image> {
-    let bytes = map(path)?;
+    let bytes = map(path).map_err(|e| e.hint(FORMATS))?;
     decode((*bytes).as_ref()).map_err(|e| e.at(path.display().to_string()))
 }
 

@@ -193,7 +193,8 @@ pub fn network<'a>(
 fn arrays<'a>(given: &[(&'a str, &Path)], wanted: &[Signature]) -> Result<Vec<(&'a str, Array)>> {
     let one = |&(name, path): &(&'a str, &Path)| {
         let at = path.display().to_string();
-        let array = Array::parse((*map(path)?).as_ref()).map_err(|e| e.at(at))?;
+        let bytes = map(path).map_err(|e| e.hint("give a NumPy file (.npy)"))?;
+        let array = Array::parse((*bytes).as_ref()).map_err(|e| e.at(at))?;
         let ty = wanted.iter().find(|w| w.name == name).map(|w| w.ty.dtype);
         Ok((name, ty.map_or(array.clone(), |ty| array.as_integers(ty))))
     };
