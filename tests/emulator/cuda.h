@@ -80,9 +80,9 @@ inline uint64_t ballot(uint64_t mask, bool yes, int line) {
     return all;
 }
 
-/// What a lane brings to a product of matrices.
+/// What a lane brings to a product of matrices: words that the product reads as what it takes.
 struct Fragments {
-    float a[4], b[2];
+    uint32_t a[4], b[2];
 };
 /// Of each thread, for a product and the next one: no lane is more than one ahead of its warp.
 inline Fragments fragments[2][MOST_THREADS];
@@ -93,14 +93,34 @@ inline unsigned char products[MOST_THREADS];
 RLX_UNSEEN inline void mma_m16n8k8(float d[4], const float a[4], const float b[2], int line) {
     unsigned self = block.now->number, first = self - self % RLX_WARP;
     Fragments* all = fragments[++products[self] % 2] + first;
-    all[lane()] = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+    memcpy(all[lane()].a, a, sizeof(float[4]));
+    memcpy(all[lane()].b, b, sizeof(float[2]));
     exchange(EVERY_LANE, products[self], line);
     unsigned g = lane() / 4, t = lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         double sum = d[i];
         for (unsigned k = 0; k < 8; k++) {
-            float x = all[g * 4 + k % 4].a[i / 2 + k / 4 * 2], w = all[(2 * t + i % 2) * 4 + k % 4].b[k / 4];
-            sum += double(x) * double(w);
+            uint32_t x = all[g * 4 + k % 4].a[i / 2 + k / 4 * 2], w = all[(2 * t + i % 2) * 4 + k % 4].b[k / 4];
+            sum += double(of_bits<float>(x)) * double(of_bits<float>(w));
+        }
+        d[i] = float(sum);
+    }
+}
+
+/// The warp's `mma.sync.m16n8k16` of f16: as above, but a word has two elements of k, 2 t and 2 t + 1, or those 8 further.
+RLX_UNSEEN inline void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], int line) {
+    unsigned self = block.now->number, first = self - self % RLX_WARP;
+    Fragments* all = fragments[++products[self] % 2] + first;
+    memcpy(all[lane()].a, a, sizeof(uint32_t[4]));
+    memcpy(all[lane()].b, b, sizeof(uint32_t[2]));
+    exchange(EVERY_LANE, products[self], line);
+    unsigned g = lane() / 4, t = lane() % 4;
+    auto half = [](uint32_t word, unsigned k) { return double(of_bits<_Float16>(word >> 16 * (k % 2))); };
+    for (unsigned i = 0; i < 4; i++) {
+        double sum = d[i];
+        for (unsigned k = 0; k < 16; k++) {
+            uint32_t x = all[g * 4 + k % 8 / 2].a[i / 2 + k / 8 * 2], w = all[(2 * t + i % 2) * 4 + k % 8 / 2].b[k / 8];
+            sum += half(x, k) * half(w, k);
         }
         d[i] = float(sum);
     }

@@ -30,6 +30,17 @@ class Answer:
         return f"exit status {self.code} after {self.seconds:.1f} s: {self.said.strip()[-300:]}"
 
 
+def resident_mb(pid):
+    """The largest resident memory of a process so far. What the kernel says of a process that has ended is no less than
+    what this one had when it began the other."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            words = {line.split()[0]: line.split()[1] for line in status if line.startswith("VmHWM")}
+        return int(words.get("VmHWM:", 0)) / 1000
+    except OSError:
+        return 0.0
+
+
 class Command:
     def __init__(self, path, root):
         self.path, self.root = path, root
@@ -39,13 +50,15 @@ class Command:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
             begun = time.monotonic()
             child = subprocess.Popen([self.path, *map(str, args)], cwd=self.root, stdout=out, stderr=said)
+            most = 0.0
             while True:
-                pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+                pid, status = os.waitpid(child.pid, os.WNOHANG)
                 if pid:
                     break
+                most = max(most, resident_mb(child.pid))
                 if time.monotonic() - begun > SECONDS:
                     child.kill()
-                    _, status, usage = os.wait4(child.pid, 0)
+                    _, status = os.waitpid(child.pid, 0)
                     break
                 time.sleep(0.005)
             seconds = time.monotonic() - begun
@@ -54,7 +67,7 @@ class Command:
             for file in (out, said):
                 file.seek(0)
                 texts.append(file.read().decode("utf-8", "replace"))
-        return Answer(child.returncode, *texts, usage.ru_maxrss / 1000, seconds)
+        return Answer(child.returncode, *texts, most, seconds)
 
 
 class Report:

@@ -17,6 +17,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cpu/src/run.rs", "workers read and write one arena at once"),
     ("crates/rlx-cpu/src/view.rs", "a worker writes its slices of that arena"),
     ("crates/rlx-cuda/src/driver/cuda.rs", "the driver's functions, and launches"),
+    ("crates/rlx-cuda/src/driver/products.rs", "cuBLASLt's functions"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),

@@ -8,7 +8,7 @@ mod moves;
 mod run;
 
 use crate::driver::{At, Driver};
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, Product};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
@@ -20,7 +20,7 @@ use rlx_core::runtime::device::{
 };
 use rlx_core::target::Target;
 use rlx_core::{Code, Error, Result};
-use run::Run;
+use run::{Key, Run};
 use std::sync::Arc;
 
 /// A buffer, and the bytes that were asked for.
@@ -33,13 +33,25 @@ struct Buffer {
 struct Model {
     plan: Arc<WeightPlan>,
     buffers: Vec<Buffer>,
+    /// What kernels of a step leave each other: each program has one of these, large enough for it.
+    scratch: Vec<Buffer>,
+}
+
+/// What a program is made of.
+enum Part {
+    /// A function with its arguments.
+    Kernel(u32, Kernel),
+    /// A product by the library.
+    Product(Product),
 }
 
 struct Built {
     model: ModelId,
     program: Arc<Program>,
-    /// Launches, each with its step and its function.
-    launches: Vec<(u32, u32, Kernel)>,
+    /// What runs, each with its step.
+    parts: Vec<(u32, Part)>,
+    /// Its scratch memory, if it needs some.
+    scratch: Option<Buffer>,
     inputs: Vec<Buffer>,
 }
 
@@ -71,7 +83,7 @@ struct State {
     models: Table<ModelId, Model>,
     programs: Table<ProgramId, Built>,
     sessions: Table<SessionId, Session>,
-    runs: Table<(SessionId, ProgramId), Run>,
+    runs: Table<Key, Run>,
     tickets: Table<Ticket, Pending>,
     /// Functions by their texts; they outlive programs.
     functions: Table<String, u32>,
@@ -130,7 +142,7 @@ impl<D: Driver> CudaDevice<D> {
         }
     }
 
-    fn free_runs(&self, s: &mut State, of: impl Fn(&(SessionId, ProgramId)) -> bool) {
+    fn free_runs(&self, s: &mut State, of: impl Fn(&Key) -> bool) {
         let keys: Vec<_> = s.runs.keys().copied().filter(of).collect();
         for key in keys {
             if let Some(run) = s.runs.remove(&key) {
@@ -153,14 +165,14 @@ impl<D: Driver> CudaDevice<D> {
     fn free_program(&self, s: &mut State, p: ProgramId) {
         let Some(built) = s.programs.remove(&p) else { return };
         Self::dispose(s, |_, program| program == Some(p));
-        self.free_runs(s, |key| key.1 == p);
+        self.free_runs(s, |key| key.program == p);
         self.destroy(s, built.inputs);
     }
 
     fn free_session(&self, s: &mut State, id: SessionId) {
         let Some(session) = s.sessions.remove(&id) else { return };
         Self::dispose(s, |session, _| session == id);
-        self.free_runs(s, |key| key.0 == id);
+        self.free_runs(s, |key| key.session == id);
         let tensors: Vec<Buffer> = session.tensors.values().copied().collect();
         self.destroy(s, tensors);
         self.destroy(s, session.states);
@@ -204,7 +216,8 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
         let s = &mut *self.state.lock();
         let m = ModelId(s.ids.next());
         let made = self.create_all(s, plan.buffers.iter().map(|b| b.bytes));
-        let answer = made.map(|buffers| s.models.insert(m, Model { plan, buffers }));
+        let answer =
+            made.map(|buffers| s.models.insert(m, Model { plan, buffers, scratch: Vec::new() }));
         let ticket = s.answered(answer);
         Ok((m, ticket))
     }
@@ -283,7 +296,7 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
     fn grow(&self, id: SessionId, arena: &[u64]) -> Result<Ticket> {
         let s = &mut *self.state.lock();
         let old = s.sessions.get(&id).ok_or_else(|| unknown("session", id.0))?.arena;
-        self.free_runs(s, |key| key.0 == id);
+        self.free_runs(s, |key| key.session == id);
         // The old one first: both may not fit.
         self.destroy(s, [old]);
         let (arena, answer) = match self.create(s, arena.iter().sum()) {
@@ -385,6 +398,7 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
                     s.programs.iter().filter(|x| x.1.model == m).map(|x| *x.0).collect();
                 of.into_iter().for_each(|p| self.free_program(s, p));
                 self.destroy(s, model.buffers);
+                self.destroy(s, model.scratch);
             }
         }
     }

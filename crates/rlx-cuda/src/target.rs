@@ -12,10 +12,10 @@ const LIMITS: Limits =
 
 /// How a model is run where nobody says more.
 const POLICY: Policy = Policy {
-    chunk: 512,
+    chunk: 2048,
     short: None,
     kv: DType::F16,
-    activations: ProgramActivations::all(Activations::F32),
+    activations: ProgramActivations { decode: Activations::F32, prompts: Activations::F16 },
     paced: false,
     checked: false,
 };

@@ -1,14 +1,15 @@
 //! The emulator as tests open it.
 
 pub use crate::step::*;
+use rlx_core::Result;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
 use rlx_cuda::CudaDevice;
-use rlx_cuda::driver::Driver;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
+use rlx_cuda::driver::{At, Driver, DriverInfo, Work};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The sources of the emulator.
 pub fn sources() -> PathBuf {
@@ -25,17 +26,83 @@ pub type TestDevice = CudaDevice<Box<dyn Driver>>;
 
 /// An emulated GPU with warps of so many lanes.
 pub fn emulated(warp: u32, watch: Watch) -> Arc<TestDevice> {
+    Arc::new(CudaDevice::new(emulator(warp, watch)))
+}
+
+fn emulator(warp: u32, watch: Watch) -> Box<dyn Driver> {
     let emulator = Emulator::start(&sources(), &cache(), warp, watch);
-    Arc::new(CudaDevice::new(Box::new(emulator.unwrap_or_else(|e| panic!("the emulator: {e}")))))
+    Box::new(emulator.unwrap_or_else(|e| panic!("the emulator: {e}")))
+}
+
+fn driver() -> Box<dyn Driver> {
+    if std::env::var_os("RLX_CUDA").is_none() {
+        return emulator(32, Watch::Nothing);
+    }
+    Box::new(Cuda::new(0, None).unwrap_or_else(|e| panic!("RLX_CUDA is set: {e}")))
 }
 
 /// The emulator; where `RLX_CUDA` is set, the machine's card.
 pub fn device() -> Arc<TestDevice> {
-    if std::env::var_os("RLX_CUDA").is_none() {
-        return emulated(32, Watch::Nothing);
+    Arc::new(CudaDevice::new(driver()))
+}
+
+/// A driver that notes how many rows the products have that are recorded.
+struct Watched {
+    driver: Box<dyn Driver>,
+    rows: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Driver for Watched {
+    fn info(&self) -> &DriverInfo {
+        self.driver.info()
     }
-    let card = Cuda::new(0, None).unwrap_or_else(|e| panic!("RLX_CUDA is set: {e}"));
-    Arc::new(CudaDevice::new(Box::new(card)))
+    fn create(&self, buffer: u32, bytes: u64) -> Result<()> {
+        self.driver.create(buffer, bytes)
+    }
+    fn destroy(&self, buffer: u32) {
+        self.driver.destroy(buffer);
+    }
+    fn write(&self, at: At, bytes: &[u8]) -> Result<()> {
+        self.driver.write(at, bytes)
+    }
+    fn copy(&self, from: At, to: At, bytes: u64) -> Result<()> {
+        self.driver.copy(from, to, bytes)
+    }
+    fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()> {
+        self.driver.read(read, from)
+    }
+    fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>> {
+        self.driver.poll_read(read)
+    }
+    fn has_products(&self) -> bool {
+        self.driver.has_products()
+    }
+    fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
+        self.driver.compile(function, source, entry)
+    }
+    fn forget(&self, function: u32) {
+        self.driver.forget(function);
+    }
+    fn record(&self, list: u32, work: &[Work]) -> Result<()> {
+        self.rows.lock().unwrap().extend(work.iter().filter_map(|w| match w {
+            Work::Product(p) => Some(p.rows),
+            Work::Launch(_) => None,
+        }));
+        self.driver.record(list, work)
+    }
+    fn submit(&self, list: u32) -> Result<()> {
+        self.driver.submit(list)
+    }
+    fn drop_list(&self, list: u32) {
+        self.driver.drop_list(list);
+    }
+}
+
+/// The device of [`device`], and the rows of the products that it records.
+pub fn watched() -> (Arc<TestDevice>, Arc<Mutex<Vec<u32>>>) {
+    let rows = Arc::default();
+    let driver = Watched { driver: driver(), rows: Arc::clone(&rows) };
+    (Arc::new(CudaDevice::new(Box::new(driver))), rows)
 }
 
 /// One device for all tests of operators.

@@ -134,6 +134,39 @@ fn products_of_many_rows_need_no_tensor_cores() {
     }
 }
 
+/// Rows that the library multiplies, with everything that may follow a product.
+#[test]
+fn products_of_many_rows_by_the_library() {
+    let mut rng = Rng(25);
+    for (dtype, rows, k) in [
+        (DType::F16, 40u64, 104u64),
+        (DType::F16, 33, 256),
+        (DType::Block(BlockFormat::Q8_0), 130, 64),
+        (DType::Block(BlockFormat::Q4K), 130, 256),
+    ] {
+        let ws: Vec<Operand> = (0..2)
+            .map(|_| weight(dtype, &[44, k], random_weights(&mut rng, dtype, 44, k as usize)))
+            .collect();
+        // Rows beyond the range of f16, and far below it: one size for all, for errors are told of the largest result.
+        let size = [1.0, 1e6, 1e-6][k as usize % 3];
+        let mut xs: Vec<f32> = rng.floats((rows * k) as usize).iter().map(|x| x * size).collect();
+        xs[..k as usize].fill(0.0);
+        let x = input(&[rows, k], &xs);
+        let tolerance = if dtype == DType::F16 { 4e-6 } else { 2e-3 };
+        let residual = input(&[rows, 44], &rng.floats(rows as usize * 44));
+        agrees(MatMul::plain(), &[x.clone(), ws[0].clone()], tolerance);
+        let add = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
+        agrees(add, &[x.clone(), ws[0].clone(), residual], tolerance);
+        let two = MatMul { segments: 2, ..MatMul::plain() };
+        agrees(two.clone(), &[x.clone(), ws[0].clone(), ws[1].clone()], tolerance);
+        let glu = MatMul { epilogue: Epilogue::Glu(Unary::Silu), ..two };
+        agrees(glu.clone(), &[x.clone(), ws[0].clone(), ws[1].clone()], tolerance);
+        // The oracle rounds x as well: no value is small enough beside its row's largest to lose more.
+        let half = MatMul { half: true, ..glu };
+        agrees(half, &[x, ws[0].clone(), ws[1].clone()], tolerance);
+    }
+}
+
 #[test]
 fn what_follows_a_product_is_part_of_it() {
     let mut rng = Rng(22);
@@ -351,6 +384,48 @@ fn attention_sees_the_past_and_its_own_rows() {
         let got = run_op(&plain_device(), op.clone(), &operands);
         let want = f64s(rows_of(&want[0], 3, 20));
         assert_close(&format!("{op:?}"), &floats(rows_of(&got[0], 3, 20)), &want, 5e-6);
+    }
+}
+
+/// Many rows over caches of f16, which tensor cores multiply: more than a tile of rows and of positions, rows that are
+/// not there, and everything that hides positions.
+#[test]
+fn attention_of_many_rows_comes_by_tiles() {
+    let mut rng = Rng(26);
+    let causal = Attention::causal(32, 0.3);
+    for (op, kv, past, len) in [
+        (Attention::causal(128, 0.1), 2u64, 30u32, 40usize),
+        (causal.clone(), 1, 0, 70),
+        (causal.clone(), 2, 75, 66),
+        (Attention { window: Some(20), softcap: Some(2.0), ..causal.clone() }, 2, 70, 70),
+        (Attention { sinks: true, ..causal.clone() }, 2, 70, 70),
+        (Attention { window: Some(60), ring: true, ..causal.clone() }, 2, 250, 70),
+        (Attention { block: Some(32), ..causal }, 2, 64, 70),
+    ] {
+        let (e, rows) = (op.head_dim as u64, len as u64);
+        let width = 2 * e as usize;
+        let mut q = rng.floats(len * width);
+        // Rows of all sizes.
+        q.chunks_exact_mut(width)
+            .zip([1.0, 1e-30, 10.0, 0.0].into_iter().cycle())
+            .for_each(|(q, size)| q.iter_mut().for_each(|q| *q *= size));
+        let mut operands = vec![
+            input(&[rows, 2 * e], &q),
+            cache(&mut rng, DType::F16, kv, 144, e),
+            cache(&mut rng, DType::F16, kv, 144, e),
+            control(past, len as u32 - 2, 0),
+        ];
+        if op.sinks {
+            operands.push(weight(DType::F32, &[2], f32_bytes(&rng.floats(2))));
+        }
+        let what = format!("{op:?} past {past}");
+        let op = Op::from(op);
+        let want = truth(&op, &operands);
+        for d in [plain_device(), emulated(64, Watch::Nothing)] {
+            let got = run_op(&d, op.clone(), &operands);
+            let want = f64s(rows_of(&want[0], len - 2, width));
+            assert_close(&what, &floats(rows_of(&got[0], len - 2, width)), &want, 5e-6);
+        }
     }
 }
 

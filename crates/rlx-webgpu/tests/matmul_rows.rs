@@ -135,7 +135,7 @@ fn every_format_epilogue_and_length() {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
                 let quantize = Some(blocks);
                 let (bias, norm) = (!norm, norm.then_some(1e-5));
-                let op = MatMul { segments, bias, norm, quantize, epilogue };
+                let op = MatMul { segments, bias, norm, quantize, epilogue, ..MatMul::plain() };
                 let operands = operands_of(&mut rng, &op, &vec![(dtype, n); segments], k);
                 let what = format!("{name}: {dtype} 1x{k}x{n} {epilogue:?}");
                 check(&mut cases_seen, &what, &d, op, &operands);
@@ -209,7 +209,7 @@ fn floats_of_every_type_epilogue_and_length() {
             for (k, n, epilogue, norm) in cases {
                 let segments = if matches!(epilogue, Epilogue::Glu(_)) { 2 } else { 1 };
                 let (bias, norm) = (!norm, norm.then_some(1e-5));
-                let op = MatMul { segments, bias, norm, quantize: None, epilogue };
+                let op = MatMul { segments, bias, norm, epilogue, ..MatMul::plain() };
                 let operands = operands_of(&mut rng, &op, &vec![(dtype, n); segments], k);
                 let what = format!("{name}: {dtype} 1x{k}x{n} {epilogue:?}");
                 check_floats(&what, &d, op, &operands);

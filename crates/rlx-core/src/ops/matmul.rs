@@ -73,11 +73,13 @@ pub struct MatMul {
     /// Rows of `x`, a matrix of f32 that is normed first if there is a norm, become int8 blocks of
     /// this format, as `quantize_rows` makes them.
     pub quantize: Option<BlockFormat>,
+    /// Elements of `x` in f32 are rounded to the 11 bits of an f16, whose range they may exceed; behind the norm.
+    pub half: bool,
     /// What happens to the products.
     pub epilogue: Epilogue,
 }
 
-attributes! { MatMul { segments = 1, bias, norm as "norm_eps", quantize, epilogue } }
+attributes! { MatMul { segments = 1, bias, norm as "norm_eps", quantize, half, epilogue } }
 
 /// Operand positions of a [`MatMul`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +151,9 @@ impl Operator for MatMul {
         }
         if let Some(format) = self.quantize {
             QuantizeRows::to(format).infer(&[x])?;
+        }
+        if self.half && (x.dtype != DType::F32 || self.quantize.is_some()) {
+            return Err(Error::bad_graph("matmul: half rounds x in f32, which becomes no blocks"));
         }
         let mut results = Vec::with_capacity(self.segments);
         for i in 0..self.segments {
@@ -227,6 +232,14 @@ impl Operator for MatMul {
     }
 }
 
+/// `x` in f32 to the nearest of 11 bits: T. J. Dekker, "A floating-point technique for extending the available
+/// precision", Numerische Mathematik 18 (1971), section 5. Of two that are as near it may be either.
+fn rounded_to_half(e: &mut dyn Emit, x: ValueId) -> Result<ValueId> {
+    let large = e.zip_number(Binary::Mul, x, 8193.0)?;
+    let rest = e.sub(large, x)?;
+    e.sub(large, rest)
+}
+
 impl MatMul {
     /// A norm, a product for each segment, and the epilogue: the same bits.
     fn apart(&self, e: &mut dyn Emit, x: ValueId, operands: &[ValueId]) -> Result<Vec<ValueId>> {
@@ -239,6 +252,7 @@ impl MatMul {
         };
         let x = match self.quantize {
             Some(format) => e.one(QuantizeRows::to(format), &[x])?,
+            None if self.half => rounded_to_half(e, x)?,
             None => x,
         };
         let mut results = Vec::with_capacity(self.segments);

@@ -14,7 +14,7 @@
 //! in it. Regions are legalised like the graph.
 //!
 //! Before that: weights of types that no kernel reads are an error that names them, and matmuls of
-//! packed weights get int8 activations where the options ask (`int8.rs`).
+//! packed weights get int8 activations where the options ask (`int8.rs`), or f16 (`halves.rs`).
 //!
 //! Leaves alone: what the host makes of weights while loading, which is no step (`plan/constants.rs`); and
 //! everything, if no claim is made and no kind is forced.
@@ -22,6 +22,7 @@
 use super::Context;
 use super::casts::{Casts, is_narrow, part};
 use super::dispatch::{Route, Unsupported};
+use super::halves::halves;
 use super::int8::int8;
 use crate::error::{Code, Error, Result};
 use crate::ir::mir::{Emitter, Graph, Node, ParamKind, ValueId};
@@ -48,7 +49,7 @@ const PART_BYTES: u64 = 256 << 20;
 /// not run; `BadGraph` from a decomposition that gives other types than its operator, or has no end.
 pub fn legalise(g: &mut Graph, cx: &mut Context<'_>) -> Result<usize> {
     readable(g, cx)?;
-    let changed = int8(g, cx)? + lower(g, cx)?;
+    let changed = int8(g, cx)? + halves(g, cx)? + lower(g, cx)?;
     let missing = &cx.dispatch.unsupported;
     if missing.is_empty() {
         return Ok(changed);

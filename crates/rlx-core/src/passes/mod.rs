@@ -22,6 +22,7 @@ mod fuse_residual_norm;
 mod fuse_rope_kv_write;
 mod fuse_rope_split;
 mod fuse_segments;
+mod halves;
 mod int8;
 mod json;
 mod legalise;
@@ -127,7 +128,7 @@ impl<'a> Context<'a> {
     /// Whether matmuls of packed weights read blocks of integers.
     pub fn integers(&self) -> bool {
         match self.options.activations {
-            Activations::F32 => false,
+            Activations::F32 | Activations::F16 => false,
             Activations::Int8 => self.target.int8,
             Activations::Int16 | Activations::Mixed => self.target.int16,
         }

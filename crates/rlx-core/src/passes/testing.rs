@@ -74,6 +74,7 @@ fn after(text: &str, pass: fn(&mut Graph, &mut Context<'_>) -> Result<usize>) ->
                     .attention_splits
                     .map(|s| Splits { parts: n.parse().unwrap(), ..s });
             }
+            ("activations", "f16") => options.activations = Activations::F16,
             ("activations", "int8") => options.activations = Activations::Int8,
             ("activations", "int16") => options.activations = Activations::Int16,
             ("activations", "mixed") => options.activations = Activations::Mixed,

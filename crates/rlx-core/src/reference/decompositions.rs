@@ -45,6 +45,9 @@ fn fused_products_give_the_bits_of_their_parts() {
     }
     let op = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
     decomposes(op, &[&x, &w0, &residual], 0.0);
+    let x = some(DType::F32, &[2, 3, 32], 8);
+    let op = MatMul { norm: Some(1e-5), half: true, ..MatMul::plain() };
+    decomposes(op, &[&x, &norm, &w0], 0.0);
 }
 
 #[test]

@@ -13,6 +13,8 @@ use core::fmt;
 pub enum Activations {
     /// f32 throughout.
     F32,
+    /// The 11 bits of f16, of any range, for packed weights and those of f16, else f32.
+    F16,
     /// int8 blocks for packed weights, else f32.
     Int8,
     /// Blocks of integers in two parts of 8 bits for packed weights, else f32.
@@ -23,7 +25,7 @@ pub enum Activations {
 
 impl Activations {
     /// All, in the order of their bytes.
-    pub const ALL: [Activations; 4] = [Self::Int8, Self::Mixed, Self::Int16, Self::F32];
+    pub const ALL: [Activations; 5] = [Self::Int8, Self::Mixed, Self::Int16, Self::F16, Self::F32];
 
     /// The type of that name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -34,6 +36,7 @@ impl Activations {
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
+            Self::F16 => "f16",
             Self::Int8 => "int8",
             Self::Int16 => "int16",
             Self::Mixed => "mixed",

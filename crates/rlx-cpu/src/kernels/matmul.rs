@@ -33,9 +33,9 @@ struct Matmul {
 }
 
 pub(super) fn takes(op: &MatMul, operands: &[&Type], target: &Target) -> Result<(), String> {
-    let MatMul { segments, bias: _, norm: _, quantize, epilogue: _ } = op;
-    if quantize.is_some() {
-        return Err("its kernel has no quantize".into());
+    let MatMul { segments, bias: _, norm: _, quantize, half, epilogue: _ } = op;
+    if quantize.is_some() || *half {
+        return Err("its kernel rounds no x".into());
     }
     let first = op.parts().weights;
     for (i, ty) in operands.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! A program's functions, launches and inputs.
 
-use super::{Built, CudaDevice, State, unknown};
+use super::{Buffer, Built, CudaDevice, Part, State, unknown};
 use crate::driver::Driver;
-use crate::kernels::kernels;
+use crate::kernels::{Work, work};
 use rlx_core::ir::lir::Program;
 use rlx_core::runtime::device::ModelId;
 use rlx_core::{Code, Error, Result};
@@ -30,9 +30,18 @@ impl<D: Driver> CudaDevice<D> {
             );
         }
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
-        let (mut launches, mut new) = (Vec::new(), Vec::new());
+        let (mut parts, mut new, mut scratch) = (Vec::new(), Vec::new(), 0);
+        let products = self.driver.has_products();
         for (i, step) in program.steps.iter().enumerate() {
-            for kernel in kernels(&program, step, &plan)? {
+            for work in work(&program, step, &plan, products)? {
+                scratch = scratch.max(work.scratch());
+                let kernel = match work {
+                    Work::Kernel(kernel) => kernel,
+                    Work::Product(product) => {
+                        parts.push((i as u32, Part::Product(product)));
+                        continue;
+                    }
+                };
                 let function = match s.functions.get(&kernel.source) {
                     Some(&id) => id,
                     None => {
@@ -42,7 +51,7 @@ impl<D: Driver> CudaDevice<D> {
                         id
                     }
                 };
-                launches.push((i as u32, function, kernel));
+                parts.push((i as u32, Part::Kernel(function, kernel)));
             }
         }
         if let Err(e) = self.compile(&new) {
@@ -52,8 +61,25 @@ impl<D: Driver> CudaDevice<D> {
             }
             return Err(e);
         }
+        let scratch = self.scratch(s, m, scratch)?;
         let inputs = self.create_all(s, program.inputs.iter().map(|i| i.bytes))?;
-        Ok(Built { model: m, program, launches, inputs })
+        Ok(Built { model: m, program, parts, scratch, inputs })
+    }
+
+    /// Scratch memory of a model with so many bytes, which programs share: what is queued runs in one order.
+    fn scratch(&self, s: &mut State, m: ModelId, bytes: u64) -> Result<Option<Buffer>> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let made = s.models.get(&m).map_or(&[][..], |model| &model.scratch);
+        if let Some(large) = made.iter().find(|b| b.bytes >= bytes) {
+            return Ok(Some(*large));
+        }
+        let buffer = self.create(s, bytes)?;
+        if let Some(model) = s.models.get_mut(&m) {
+            model.scratch.push(buffer);
+        }
+        Ok(Some(buffer))
     }
 
     /// Compiles functions, several at once.

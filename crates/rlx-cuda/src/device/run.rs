@@ -1,12 +1,52 @@
 //! A program in a session: recorded once, submitted for every token.
 
-use super::{Begun, Buffer, Built, CudaDevice, Pending, Session, State, unknown};
-use crate::driver::{At, Driver, Launch};
-use crate::kernels::{Kernel, Memory};
+use super::{Begun, Buffer, Built, CudaDevice, Part, Pending, Session, State, unknown};
+use crate::driver::{At, Driver, Launch, Product, Work};
+use crate::kernels::{Argument, Kernel, Memory};
 use rlx_core::runtime::device::{
     Outputs, ProgramId, SessionId, Submission, Ticket, Write, WriteTo, no_cut,
 };
+use rlx_core::sample::control::LEN;
 use rlx_core::{Error, Result};
+
+/// A program in a session, with products of the library for so many tokens at most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub session: SessionId,
+    pub program: ProgramId,
+    tokens: u64,
+}
+
+/// Tokens that a program has at most where a submission has `tokens`: of a prompt's rest, the library would compute
+/// all rows of a chunk.
+fn at_most(tokens: u64) -> u64 {
+    if tokens <= 128 { 128 } else { tokens.next_multiple_of(256) }
+}
+
+impl Key {
+    fn new(session: SessionId, program: ProgramId, built: &Built, writes: &[Write]) -> Self {
+        let all = built.program.control.map_or(u64::MAX, |c| c.tokens);
+        let tokens = built.tokens(writes).map_or(all, |tokens| at_most(tokens).min(all));
+        Key { session, program, tokens }
+    }
+}
+
+impl Built {
+    /// How many tokens a submission has that writes this, where products depend on it.
+    fn tokens(&self, writes: &[Write]) -> Option<u64> {
+        let control = self.program.control.filter(|c| c.slots == 1)?;
+        let is_part = |p: &(u32, Part)| matches!(&p.1, Part::Product(p) if p.per_token.is_some());
+        if !self.parts.iter().any(is_part) {
+            return None;
+        }
+        let at = 4 * LEN as u64;
+        writes.iter().rev().find_map(|w| {
+            let from = usize::try_from(at.checked_sub(w.offset)?).ok()?;
+            let word = w.bytes.get(from..from + 4)?.as_array()?;
+            (w.to == WriteTo::State(control.state)).then(|| u32::from_le_bytes(*word).into())
+        })
+    }
+}
 
 /// Recorded launches.
 pub(super) struct Run {
@@ -58,11 +98,18 @@ impl State {
 }
 
 impl<D: Driver> CudaDevice<D> {
-    /// Sees that a program can run in a session and is recorded; gives what had begun there, which ends.
-    fn prepare(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Option<Begun>> {
-        let session = s.sessions.get_mut(&key.0).ok_or_else(|| unknown("session", key.0.0))?;
+    /// Sees that a program can run in a session and is recorded; gives its key, and what had begun there, which ends.
+    fn prepare(
+        &self,
+        s: &mut State,
+        (session, program): (SessionId, ProgramId),
+        writes: &[Write],
+    ) -> Result<(Key, Option<Begun>)> {
+        let id = session;
+        let session = s.sessions.get_mut(&id).ok_or_else(|| unknown("session", id.0))?;
         let begun = session.begun.take();
-        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+        let built = s.programs.get(&program).ok_or_else(|| unknown("program", program.0))?;
+        let key = Key::new(id, program, built, writes);
         if built.model != session.model {
             return Err(Error::usage("the program and the session belong to different models"));
         }
@@ -75,36 +122,51 @@ impl<D: Driver> CudaDevice<D> {
             let run = self.record(s, key)?;
             s.runs.insert(key, run);
         }
-        Ok(begun)
+        Ok((key, begun))
     }
 
-    fn record(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<Run> {
-        let session = s.sessions.get(&key.0).ok_or_else(|| unknown("session", key.0.0))?;
-        let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
+    fn record(&self, s: &mut State, key: Key) -> Result<Run> {
+        let session =
+            s.sessions.get(&key.session).ok_or_else(|| unknown("session", key.session.0))?;
+        let built =
+            s.programs.get(&key.program).ok_or_else(|| unknown("program", key.program.0))?;
         let model = s.models.get(&built.model).ok_or_else(|| unknown("model", built.model.0))?;
         let cut = built.program.cut().map_or(0, |c| c.step);
+        let at = |argument: &Argument| {
+            let buffer = match argument.memory {
+                Memory::Arena => Some(&session.arena),
+                Memory::State(n) => session.states.get(n as usize),
+                Memory::Weights(n) => model.buffers.get(n as usize),
+                Memory::Input(n) => built.inputs.get(n as usize),
+                Memory::Scratch => built.scratch.as_ref(),
+            };
+            let missing = || {
+                Error::internal(format!("a step reads {:?}, which is not there", argument.memory))
+            };
+            Ok::<At, Error>(At { buffer: buffer.ok_or_else(missing)?.id, offset: argument.offset })
+        };
         let mut parts = [Vec::new(), Vec::new()];
-        for (step, function, kernel) in &built.launches {
-            let mut arguments = Vec::with_capacity(kernel.arguments.len());
-            for argument in &kernel.arguments {
-                let buffer = match argument.memory {
-                    Memory::Arena => Some(&session.arena),
-                    Memory::State(n) => session.states.get(n as usize),
-                    Memory::Weights(n) => model.buffers.get(n as usize),
-                    Memory::Input(n) => built.inputs.get(n as usize),
-                };
-                let missing = || {
-                    Error::internal(format!(
-                        "a step reads {:?}, which is not there",
-                        argument.memory
-                    ))
-                };
-                arguments
-                    .push(At { buffer: buffer.ok_or_else(missing)?.id, offset: argument.offset });
-            }
-            let &Kernel { grid, threads, early, .. } = kernel;
-            let part = usize::from(*step as usize >= cut);
-            parts[part].push(Launch { function: *function, grid, threads, arguments, early });
+        for (step, part) in &built.parts {
+            let work = match part {
+                Part::Kernel(function, kernel) => {
+                    let arguments = kernel.arguments.iter().map(at).collect::<Result<_>>()?;
+                    let &Kernel { grid, threads, early, .. } = kernel;
+                    Work::Launch(Launch { function: *function, grid, threads, arguments, early })
+                }
+                Part::Product(p) => {
+                    let rows = p.per_token.map_or(u64::MAX, |n| n.saturating_mul(key.tokens));
+                    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+                    Work::Product(Product {
+                        x: at(&p.x)?,
+                        w: at(&p.w)?,
+                        y: at(&p.y)?,
+                        rows: p.rows.min(rows),
+                        columns: p.columns,
+                        k: p.k,
+                    })
+                }
+            };
+            parts[usize::from(*step as usize >= cut)].push(work);
         }
         let counts = [parts[0].len() as u64, parts[1].len() as u64];
         let (body, rest) = (s.ids.next(), s.ids.next());
@@ -115,10 +177,10 @@ impl<D: Driver> CudaDevice<D> {
 
     /// Queues the launches before the program's cut.
     pub(super) fn begin_run(&self, s: &mut State, key: (SessionId, ProgramId)) -> Result<bool> {
-        self.prepare(s, key)?;
+        let (run, _) = self.prepare(s, key, &[])?;
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         built.program.cut().ok_or_else(|| no_cut(key.1))?;
-        self.launch(s, key, false)?;
+        self.launch(s, run, false)?;
         s.counters.submits += 1;
         if let Some(session) = s.sessions.get_mut(&key.0) {
             session.begun = Some(Begun { program: key.1 });
@@ -127,7 +189,7 @@ impl<D: Driver> CudaDevice<D> {
     }
 
     /// Queues a part of a program.
-    fn launch(&self, s: &mut State, key: (SessionId, ProgramId), rest: bool) -> Result<()> {
+    fn launch(&self, s: &mut State, key: Key, rest: bool) -> Result<()> {
         let run = s.runs.get(&key).ok_or_else(|| Error::internal("no run was recorded"))?;
         let (list, count) =
             if rest { (run.rest, run.counts[1]) } else { (run.body, run.counts[0]) };
@@ -144,11 +206,11 @@ impl<D: Driver> CudaDevice<D> {
         key: (SessionId, ProgramId),
         how: &Submission<'_>,
     ) -> Result<Ticket> {
-        let begun = self.prepare(s, key)?.map(|b| b.program);
+        let (run, begun) = self.prepare(s, key, how.writes)?;
         let (Some(session), Some(built)) = (s.sessions.get(&key.0), s.programs.get(&key.1)) else {
             return Err(unknown("session", key.0.0));
         };
-        how.check_begun(begun, key.1, built.program.cut())?;
+        how.check_begun(begun.map(|b| b.program), key.1, built.program.cut())?;
         check(how.writes, built, session)?;
         for w in how.writes {
             if let Some((buffer, _)) = destination(w.to, built, session) {
@@ -156,9 +218,9 @@ impl<D: Driver> CudaDevice<D> {
             }
         }
         if !how.begun {
-            self.launch(s, key, false)?;
+            self.launch(s, run, false)?;
         }
-        self.launch(s, key, true)?;
+        self.launch(s, run, true)?;
         s.counters.submits += 1;
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         let program = built.program.clone();

@@ -5,7 +5,8 @@
 
 #![allow(unsafe_code)]
 
-use super::{At, Driver, DriverInfo, Launch};
+use super::products::{Addresses, Library};
+use super::{At, Driver, DriverInfo, Launch, Product, Work};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
@@ -31,6 +32,8 @@ pub struct Cuda {
     info: DriverInfo,
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
+    /// NVIDIA's library for products, where it is installed.
+    library: Option<Library>,
     /// Whether a kernel may start while the one before it runs: since compute capability 9.0.
     overlaps: bool,
     /// Where compiled kernels are kept.
@@ -120,10 +123,12 @@ impl Cuda {
             warp: warp as u32,
             memory: context.total_mem().map_err(unavailable)? as u64,
         };
+        let library = Library::new(&stream);
         Ok(Cuda {
             info,
             context,
             stream,
+            library,
             overlaps: major >= 9,
             cache,
             buffers: Lock::default(),
@@ -204,6 +209,23 @@ impl Cuda {
         };
         queued.result().map_err(|e| error("a launch", e))?;
         Ok(())
+    }
+
+    fn product(&self, p: &Product) -> Result<()> {
+        let library = self.library.as_ref();
+        let library = library.ok_or_else(|| Error::internal("a product without a library"))?;
+        let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
+        library.queue(
+            &self.stream,
+            &Addresses {
+                x: self.pointer(p.x, 2 * rows * k)?,
+                w: self.pointer(p.w, 2 * columns * k)?,
+                y: self.pointer(p.y, 4 * rows * columns)?,
+                rows: p.rows,
+                columns: p.columns,
+                k: p.k,
+            },
+        )
     }
 
     /// The address of a place that so many bytes begin at.
@@ -326,6 +348,10 @@ impl Driver for Cuda {
         Ok(Some(bytes))
     }
 
+    fn has_products(&self) -> bool {
+        self.library.is_some()
+    }
+
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         let text = self.text(source, entry)?;
         let failed = |e| error(&format!("the kernel {entry}"), e);
@@ -339,15 +365,18 @@ impl Driver for Cuda {
         self.functions.lock().remove(&function);
     }
 
-    fn record(&self, list: u32, launches: &[Launch]) -> Result<()> {
+    fn record(&self, list: u32, work: &[Work]) -> Result<()> {
         let failed = |e| error("recording a list", e);
         let mut graph = None;
-        if !launches.is_empty() {
+        if !work.is_empty() {
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
                 .map_err(failed)?;
-            let queued = launches.iter().try_for_each(|launch| self.launch(launch));
-            // A capture ends even if a launch failed.
+            let queued = work.iter().try_for_each(|work| match work {
+                Work::Launch(launch) => self.launch(launch),
+                Work::Product(product) => self.product(product),
+            });
+            // A capture ends even if something failed.
             let ended = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
             queued?;
             graph = ended.map_err(failed)?;

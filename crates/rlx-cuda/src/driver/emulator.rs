@@ -6,7 +6,7 @@
 //!
 //! Numbers are 64 bits, little-endian. A command is its number, then what `host.cpp` says.
 
-use super::{At, Driver, DriverInfo, Launch};
+use super::{At, Driver, DriverInfo, Launch, Product, Work};
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
@@ -50,7 +50,7 @@ pub struct Emulator {
     process: Lock<Process>,
     /// What reads have brought.
     reads: Lock<Table<u32, Vec<u8>>>,
-    lists: Lock<Table<u32, Vec<Launch>>>,
+    lists: Lock<Table<u32, Vec<Work>>>,
 }
 
 struct Process {
@@ -140,6 +140,35 @@ impl Emulator {
             return Err(lost.clone());
         }
         process.ask(command, words, bytes).map_err(|_| process.end())
+    }
+}
+
+impl Emulator {
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let mut words = vec![launch.function.into()];
+        words.extend(launch.grid.map(u64::from));
+        words.push(launch.threads.into());
+        words.extend(launch.arguments.iter().flat_map(|at| [at.buffer.into(), at.offset]));
+        self.ask(8, &words, &[]).map(|_| ())
+    }
+
+    /// A product by its definition, sums in the order of k.
+    fn product(&self, p: &Product) -> Result<()> {
+        let floats = |at: At, rows: u32| {
+            let bytes = 2 * u64::from(rows) * u64::from(p.k);
+            let bytes = self.ask(5, &[at.buffer.into(), at.offset, bytes], &[])?;
+            let halves = bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]));
+            Ok::<Vec<f32>, Error>(halves.map(f32::from).collect())
+        };
+        let (x, w, k) = (floats(p.x, p.rows)?, floats(p.w, p.columns)?, p.k as usize);
+        let mut y = Vec::with_capacity(4 * p.rows as usize * p.columns as usize);
+        for x in x.chunks_exact(k) {
+            for w in w.chunks_exact(k) {
+                let sum = x.iter().zip(w).fold(0.0f32, |sum, (x, w)| x.mul_add(*w, sum));
+                y.extend(sum.to_le_bytes());
+            }
+        }
+        self.write(p.y, &y)
     }
 }
 
@@ -266,6 +295,10 @@ impl Driver for Emulator {
         Ok(self.reads.lock().remove(&read))
     }
 
+    fn has_products(&self) -> bool {
+        true
+    }
+
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         // A library's names are its own: two texts may give one name to functions and shared arrays of different sizes.
         let text =
@@ -293,22 +326,18 @@ impl Driver for Emulator {
         let _ = self.ask(7, &[function.into()], &[]);
     }
 
-    fn record(&self, list: u32, launches: &[Launch]) -> Result<()> {
-        self.lists.lock().insert(list, launches.to_vec());
+    fn record(&self, list: u32, work: &[Work]) -> Result<()> {
+        self.lists.lock().insert(list, work.to_vec());
         Ok(())
     }
 
     fn submit(&self, list: u32) -> Result<()> {
-        let launches = self.lists.lock().get(&list).cloned();
+        let work = self.lists.lock().get(&list).cloned();
         let missing = || Error::internal(format!("there is no list {list}"));
-        for launch in launches.ok_or_else(missing)? {
-            let mut words = vec![launch.function.into()];
-            words.extend(launch.grid.map(u64::from));
-            words.push(launch.threads.into());
-            words.extend(launch.arguments.iter().flat_map(|at| [at.buffer.into(), at.offset]));
-            self.ask(8, &words, &[])?;
-        }
-        Ok(())
+        work.ok_or_else(missing)?.iter().try_for_each(|work| match work {
+            Work::Launch(launch) => self.launch(launch),
+            Work::Product(product) => self.product(product),
+        })
     }
 
     fn drop_list(&self, list: u32) {

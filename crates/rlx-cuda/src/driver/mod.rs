@@ -6,6 +6,7 @@
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+mod products;
 
 use rlx_core::Result;
 
@@ -48,6 +49,33 @@ pub struct Launch {
     pub early: bool,
 }
 
+/// A product of matrices by the card's own library: `y[rows, columns] = x[rows, k] w[columns, k]^T`, of f16; sums and y
+/// are f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    /// `[rows, k]`, from a multiple of 16 bytes on, as the others.
+    pub x: At,
+    /// `[columns, k]`.
+    pub w: At,
+    /// `[rows, columns]`.
+    pub y: At,
+    /// Rows of x.
+    pub rows: u32,
+    /// Rows of w.
+    pub columns: u32,
+    /// Elements of a row, a multiple of 8.
+    pub k: u32,
+}
+
+/// What a list has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// A kernel.
+    Launch(Launch),
+    /// A product by the library.
+    Product(Product),
+}
+
 /// A GPU. A call that fails leaves the driver usable unless the error is `DeviceLost`.
 pub trait Driver: Send + Sync {
     /// The GPU.
@@ -86,6 +114,9 @@ pub trait Driver: Send + Sync {
     /// `DeviceLost`, and errors of what ran before it.
     fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>>;
 
+    /// Whether it has a library for [`Product`]s.
+    fn has_products(&self) -> bool;
+
     /// Compiles a kernel. May be called by several threads at once.
     ///
     /// # Errors
@@ -95,11 +126,11 @@ pub trait Driver: Send + Sync {
     /// Frees a function that no list has.
     fn forget(&self, function: u32);
 
-    /// Keeps a list of launches for submissions.
+    /// Keeps a list of work for submissions.
     ///
     /// # Errors
     /// `DeviceLost`; `Internal` for a number that is not there.
-    fn record(&self, list: u32, launches: &[Launch]) -> Result<()>;
+    fn record(&self, list: u32, work: &[Work]) -> Result<()>;
 
     /// Queues a list.
     ///
@@ -133,14 +164,17 @@ impl Driver for Box<dyn Driver> {
     fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>> {
         (**self).poll_read(read)
     }
+    fn has_products(&self) -> bool {
+        (**self).has_products()
+    }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         (**self).compile(function, source, entry)
     }
     fn forget(&self, function: u32) {
         (**self).forget(function);
     }
-    fn record(&self, list: u32, launches: &[Launch]) -> Result<()> {
-        (**self).record(list, launches)
+    fn record(&self, list: u32, work: &[Work]) -> Result<()> {
+        (**self).record(list, work)
     }
     fn submit(&self, list: u32) -> Result<()> {
         (**self).submit(list)

@@ -6,7 +6,7 @@ use super::{Context, Emit, Kernel, cache_type, matrix, mismatch, unsupported};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
-use rlx_core::types::Type;
+use rlx_core::types::{DType, Type};
 use rlx_core::{Error, Result};
 
 /// Defines what every kernel of attention is told of the operator and its caches.
@@ -54,6 +54,17 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     }
 }
 
+/// Rows of a block on tensor cores, and the fewest rows that are worth them.
+const TILE: u64 = 64;
+const FEWEST: u64 = 16;
+
+/// Whether rows are read by tiles: caches of f16, and heads that tensor cores have in whole steps and a thread in its
+/// registers.
+fn in_tiles(step: &Step, rows: u64, head: u64) -> bool {
+    let halves = |at: usize| step.operands[at].ty.dtype == DType::F16;
+    rows >= FEWEST && halves(1) && halves(2) && head.is_multiple_of(16) && head <= 128
+}
+
 pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::Attention(op) = &step.op else { return Err(mismatch(step)) };
     let (rows, width) = matrix(&step.operands[0])?;
@@ -68,14 +79,15 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     describe(&mut emit, step, op)?;
     emit.size("ROWS", rows)?;
     emit.size("HEADS", width / head)?;
-    emit.define("SINKS_PARAMETER", if op.sinks { ", const float* __restrict__ sinks" } else { "" });
     if op.sinks {
         emit.define("SINKS", "");
     }
-    Ok(vec![emit.kernel(
-        "attention",
-        concat!(include_str!("cache_cells.cuh"), include_str!("attention.cu")),
-        [rows, width / head, 1],
-        128,
-    )?])
+    let heads = width / head;
+    let (name, text, grid) = if in_tiles(step, rows, head) {
+        ("attention_tile", include_str!("attention_tile.cu"), [rows.div_ceil(TILE), heads, 1])
+    } else {
+        ("attention", include_str!("attention.cu"), [rows, heads, 1])
+    };
+    let parts = [include_str!("cache_cells.cuh"), include_str!("attention_row.cuh"), text];
+    Ok(vec![emit.kernel(name, &parts.concat(), grid, 128)?])
 }

@@ -17,6 +17,8 @@ pub enum Memory {
     Arena,
     /// An input of the program.
     Input(u32),
+    /// Memory of the model for what kernels of one step leave each other.
+    Scratch,
 }
 
 /// An argument: a place in memory.
@@ -102,6 +104,16 @@ impl<'a> Emit<'a> {
     /// # Errors
     /// `Internal` for a weight that is not in the plan.
     pub fn argument(&mut self, slice: &Slice) -> Result<()> {
+        let place = self.place(slice)?;
+        self.arguments.push(place);
+        Ok(())
+    }
+
+    /// Where a slice begins.
+    ///
+    /// # Errors
+    /// `Internal` for a weight that is not in the plan.
+    pub fn place(&self, slice: &Slice) -> Result<Argument> {
         let (memory, start) = match slice.space {
             Space::Arena => (Memory::Arena, 0),
             Space::State => (Memory::State(slice.index), 0),
@@ -113,8 +125,7 @@ impl<'a> Emit<'a> {
                 (Memory::Weights(entry.buffer), entry.offset)
             }
         };
-        self.arguments.push(Argument { memory, offset: start + slice.offset });
-        Ok(())
+        Ok(Argument { memory, offset: start + slice.offset })
     }
 
     /// Defines whether a row is one that nobody reads. The next argument is the control block, if there is a question:

@@ -11,9 +11,10 @@ use rlx_core::types::{Kind, Type};
 /// Rows of x that are multiplied by a block for each few columns; more of them by tiles.
 const FEW: u64 = 8;
 
-/// Rows of f32, biases too; weights of any type that is decoded. One row may be normed first.
+/// Rows of f32, biases too; weights of any type that is decoded. One row may be normed first. Where x may be rounded
+/// (`half`) and the library has no such product, it is not.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["segments", "bias", "add", "map", "glu", "epilogue", "norm_eps"])?;
+    takes::knows(op, &["segments", "bias", "add", "map", "glu", "epilogue", "norm_eps", "half"])?;
     let Op::MatMul(op) = op else { return Err("it takes a product".into()) };
     let parts = op.parts();
     for (i, ty) in operands.iter().enumerate() {
@@ -118,7 +119,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     }
     emit.define("PARAMETERS", text.join(", "));
     emit.define("SEGMENTS", segments);
-    emit.define("EPILOGUE(v, u, m, n)", epilogue(&op.epilogue, op.bias));
+    emit.define("EPILOGUE(v, u, m, n)", epilogue(&op.epilogue, op.bias, "s.", "s.n"));
     if let Epilogue::Map(f) | Epilogue::Glu(f) = op.epilogue {
         emit.apply(scalar::unary(f));
     }
@@ -148,13 +149,17 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     Ok(vec![kernel?])
 }
 
-/// What happens to a product `v` of segment `s` (and `u`, a second product) at row `m`, column `n`.
-fn epilogue(epilogue: &Epilogue, bias: bool) -> String {
-    let (v, u) = if bias { ("(v + s.bias[n])", "(u + s.up_bias[n])") } else { ("v", "u") };
+/// What happens to a product `v` (and `u`, a second product) at row `m`, column `n` of `columns`. What is added stands
+/// behind the prefix `of`.
+pub(super) fn epilogue(epilogue: &Epilogue, bias: bool, of: &str, columns: &str) -> String {
+    let (v, u) = match bias {
+        true => (format!("(v + {of}bias[n])"), format!("(u + {of}up_bias[n])")),
+        false => ("v".into(), "u".into()),
+    };
     match epilogue {
-        Epilogue::None => v.into(),
+        Epilogue::None => v,
         Epilogue::Map(_) => format!("apply({v})"),
         Epilogue::Glu(_) => format!("(apply({v}) * {u})"),
-        Epilogue::Add => format!("({v} + s.residual[size_t(m) * s.n + n])"),
+        Epilogue::Add => format!("({v} + {of}residual[size_t(m) * {columns} + n])"),
     }
 }

@@ -14,6 +14,7 @@ mod formats;
 mod gather;
 mod grouped_matmul;
 mod kv_write;
+mod library;
 mod matmul;
 mod rms_norm;
 mod rope;
@@ -60,6 +61,44 @@ pub struct Kernel {
     pub early: bool,
 }
 
+/// A product of matrices by the card's library, as [`driver::Product`](crate::driver::Product) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Product {
+    pub x: Argument,
+    pub w: Argument,
+    pub y: Argument,
+    pub rows: u32,
+    pub columns: u32,
+    pub k: u32,
+    /// Rows of a token, where those of absent tokens may be left out.
+    pub per_token: Option<u64>,
+}
+
+/// What a step is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    Kernel(Kernel),
+    Product(Product),
+}
+
+impl Work {
+    /// Bytes of scratch memory that it reaches.
+    pub fn scratch(&self) -> u64 {
+        match self {
+            // What a kernel leaves in scratch memory a product reads, or the other way round.
+            Work::Kernel(_) => 0,
+            Work::Product(p) => {
+                let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
+                let ends = [(p.x, 2 * rows * k), (p.w, 2 * columns * k), (p.y, 4 * rows * columns)];
+                let of = |(at, bytes): (Argument, u64)| {
+                    (at.memory == Memory::Scratch).then_some(at.offset + bytes)
+                };
+                ends.into_iter().filter_map(of).max().unwrap_or(0)
+            }
+        }
+    }
+}
+
 impl Kernel {
     /// The same, but started when the one before it is done: a kernel of many heavy blocks, which would have the places
     /// that come free first, and leave others of the card empty.
@@ -74,6 +113,8 @@ pub(crate) struct Context<'a> {
     pub plan: &'a WeightPlan,
     /// The state that is the control block, if the program has one.
     pub control: Option<u32>,
+    /// Whether the card has a library for products.
+    pub products: bool,
 }
 
 impl Context<'_> {
@@ -136,11 +177,16 @@ pub(crate) const KERNELS: &[KernelClaim] = &{
 /// What kernels are asked with while a step is built.
 static TARGET: LazyLock<Target> = LazyLock::new(crate::target);
 
-/// The launches of a step of a program.
+/// What a step of a program is made of.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
-pub(crate) fn kernels(program: &Program, step: &Step, plan: &WeightPlan) -> Result<Vec<Kernel>> {
+pub(crate) fn work(
+    program: &Program,
+    step: &Step,
+    plan: &WeightPlan,
+    products: bool,
+) -> Result<Vec<Work>> {
     if matches!(step.alias(), Alias::View { .. }) {
         return Ok(Vec::new());
     }
@@ -152,8 +198,12 @@ pub(crate) fn kernels(program: &Program, step: &Step, plan: &WeightPlan) -> Resu
         let what = format!("cuda does not run {}: {why}", step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
-    let cx = Context { plan, control: program.control.map(|c| c.state) };
-    (row.build)(step, &cx).map_err(|e| e.at(step.label.clone()))
+    let cx = Context { plan, control: program.control.map(|c| c.state), products };
+    if let Some(work) = library::matmul(step, &cx).map_err(|e| e.at(step.label.clone()))? {
+        return Ok(work);
+    }
+    let kernels = (row.build)(step, &cx).map_err(|e| e.at(step.label.clone()))?;
+    Ok(kernels.into_iter().map(Work::Kernel).collect())
 }
 
 const COMMON: &str = include_str!("common.cuh");

@@ -54,7 +54,7 @@ pub struct EmbedArgs {
     /// Most tokens of a text; longer texts are cut [default: as the model's files say]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_tokens: Option<u64>,
-    /// Activation type in matmuls of packed weights: int8, mixed, int16 or f32 [default: f32]
+    /// Activation type in matmuls of packed weights: int8, mixed, int16, f16 or f32 [default: f32]
     #[arg(long, value_name = "TYPE", value_parser = activations)]
     activations: Option<Activations>,
     /// Write the vectors to this .npy file, one row per text, instead of printing them

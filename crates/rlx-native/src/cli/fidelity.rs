@@ -49,7 +49,7 @@ pub struct FidelityArgs {
     /// Element type of the caches [default: f32 on reference, else f16]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
-    /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16 or f32
+    /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16, f16 or f32
     /// [default: f32 on reference, int16/mixed on cpu, int16/int8 on webgpu]
     #[arg(long, value_name = "TYPE", value_parser = program_activations)]
     activations: Option<ProgramActivations>,

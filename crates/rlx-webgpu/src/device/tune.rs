@@ -333,7 +333,7 @@ impl Workload {
         // before the head.
         let quantize = Some(match POLICY.activations.decode {
             Activations::Int16 | Activations::Mixed => BlockFormat::Q15_0,
-            Activations::Int8 | Activations::F32 => BlockFormat::Q8_0,
+            Activations::Int8 | Activations::F16 | Activations::F32 => BlockFormat::Q8_0,
         });
         let norm = matches!(class, Class::Gated | Class::Head).then_some(1e-5);
         let op = Op::from(MatMul { segments, epilogue, norm, quantize, ..MatMul::plain() });

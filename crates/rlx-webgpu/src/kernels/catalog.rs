@@ -503,7 +503,9 @@ fn rows(
             if name == "add" {
                 made = made.arena(DType::F32, &[1, 9])?;
             }
-            let op = MatMul { segments, bias, norm: norm.then_some(1e-5), quantize, epilogue };
+            let norm_eps = norm.then_some(1e-5);
+            let op =
+                MatMul { segments, bias, norm: norm_eps, quantize, epilogue, ..MatMul::plain() };
             let lanes = wgsl.subgroup.unwrap_or(0);
             let kind = match quantize {
                 None => "rows_floats",

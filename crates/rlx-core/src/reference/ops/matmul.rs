@@ -35,6 +35,9 @@ impl Run for MatMul {
             decode_row(DType::Block(format), &quantize_rows::blocks(&rows, format)?, &mut decoded)?;
             x = decoded.into_iter().map(f64::from).collect();
         }
+        if self.half {
+            x.iter_mut().for_each(|x| *x = f64::from(to_11_bits(*x as f32)));
+        }
         let mut results = Vec::with_capacity(self.segments);
         for segment in 0..self.segments {
             let weight = &operands[parts.weights + segment];
@@ -78,6 +81,15 @@ impl Run for MatMul {
         }
         results.iter().map(|y| scalar_bytes(dtype, y)).collect()
     }
+}
+
+/// The nearest number of 11 bits, of two that are as near the even one.
+fn to_11_bits(x: f32) -> f32 {
+    if !x.is_finite() {
+        return x;
+    }
+    let bits = x.to_bits();
+    f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff)
 }
 
 #[cfg(test)]
@@ -183,6 +195,26 @@ mod tests {
             let inside = MatMul { norm: Some(1e-5), ..plain };
             assert_eq!(run(inside, &[&x, &g, &w]), expected);
         }
+    }
+
+    #[test]
+    fn half_rounds_x_to_the_bits_of_f16_but_not_to_its_range() {
+        let x = noise(2 * 64, 6);
+        let halves: Vec<f32> = x.iter().map(|&x| half::f16::from_f32(x).to_f32()).collect();
+        assert_ne!(x, halves);
+        let w = f32s(&[3, 64], &noise(3 * 64, 7));
+        let op = MatMul { half: true, ..MatMul::plain() };
+        // Far beyond the largest number of f16, and far below its least.
+        for size in [1.0, 2f32.powi(40), 2f32.powi(-60)] {
+            let [x, halves] = [&x, &halves].map(|x| x.iter().map(|x| x * size).collect::<Vec<_>>());
+            let y = &run(op.clone(), &[&f32s(&[2, 64], &x), &w])[0];
+            assert_eq!(y.bytes, run(MatMul::plain(), &[&f32s(&[2, 64], &halves), &w])[0].bytes);
+        }
+        // Of two numbers that are as near the even one.
+        let y = run1(op.clone(), &[&f32s(&[2, 1], &[2049.0, 2051.0]), &f32s(&[1, 1], &[1.0])]);
+        assert_eq!(y, [2048.0, 2052.0]);
+        let e = fails(op, &[&halfs(&[2, 64], &x), &w]);
+        assert_eq!(e.what, "matmul: half rounds x in f32, which becomes no blocks");
     }
 
     #[test]

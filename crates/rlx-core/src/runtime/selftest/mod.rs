@@ -24,7 +24,7 @@ use core::task::{Context, Poll};
 /// independently. At most 3e-2 was measured for two layers and 6e-2 for eight.
 fn tolerance(activations: ProgramActivations, layers: usize) -> f32 {
     let of = |activations| match activations {
-        Activations::F32 | Activations::Int16 => 5e-3,
+        Activations::F32 | Activations::F16 | Activations::Int16 => 5e-3,
         Activations::Int8 | Activations::Mixed => 5e-2 * math::sqrtf(layers as f32 + 1.0),
     };
     // A single row reads what a prompt's rows have left in the caches.
@@ -32,10 +32,11 @@ fn tolerance(activations: ProgramActivations, layers: usize) -> f32 {
 }
 
 /// The activation types of the trusted device: those of the tested one, so that both round x alike. Integers of two
-/// parts are so near to f32 that this stands in for them where the trusted device has none.
+/// parts are so near to f32 that this stands in for them where the trusted device has none, and for f16.
 fn of_oracle(tested: ProgramActivations, target: &Target) -> ProgramActivations {
     let of = |activations| match activations {
         Activations::Int16 if !target.int16 => Activations::F32,
+        Activations::F16 => Activations::F32,
         other => other,
     };
     ProgramActivations { decode: of(tested.decode), prompts: of(tested.prompts) }

@@ -1,0 +1,215 @@
+// attention   y[i, h] = softmax(cap(scale q[i, h] k^T)) v over the positions that row i sees      arXiv:2205.14135
+// shapes      q, y f32[ROWS, HEADS * HEAD]    caches f16[KV, CAPACITY, HEAD]    ctl u32[16]    sinks f32[HEADS]
+// bytes       q and y once; the positions that are seen, for each 64 rows of a query head
+// launch      a block of 4 warps is 64 rows of a head, 16 of a warp; positions come by 64 to shared memory
+// numerics    products of halves on tensor cores, sums in f32: queries, divided by a power of two of their row, and
+//             weights are two halves each, of 22 bits together
+#define TILE 64
+
+#if WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800)
+// Rows that lie 16 bytes apart in banks: reads of 8 rows meet no bank twice.
+typedef u16 Positions[TILE][HEAD + 8];
+
+// d += a b, of 16 rows by 16 of k, and 16 of k by 8 columns; PTX ISA, "Matrix fragments for mma.m16n8k16".
+__device__ __forceinline__ void multiply(float d[4], const u32 a[4], const u32 b[2]) {
+#ifdef RLX_EMULATOR
+    emulator::mma_m16n8k16(d, a, b, __LINE__);
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+__device__ __forceinline__ u32 pair(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
+
+// Two floats as halves, and as halves what those leave.
+__device__ __forceinline__ void split(float a, float b, u32& high, u32& low) {
+    u16 x = half_of_float(a), y = half_of_float(b);
+    high = pair(x, y);
+    low = pair(half_of_float(a - float_of_half(x)), half_of_float(b - float_of_half(y)));
+}
+
+// What a lane has of 16 positions by 16 elements, as b of two products whose k is elements and whose columns are
+// positions. PTX ISA, "ldmatrix": lanes give the places of rows of 8 matrices' elements.
+__device__ __forceinline__ void by_elements(u32 b[4], const Positions& of, u32 position, u32 element) {
+    u32 lane = threadIdx.x % 32;
+#ifdef RLX_EMULATOR
+    for (u32 i = 0; i < 4; i++) b[i] = *(const u32*)&of[position + i / 2 * 8 + lane / 4][element + i % 2 * 8 + lane % 4 * 2];
+#else
+    u32 at = u32(__cvta_generic_to_shared(&of[position + lane / 16 * 8 + lane % 8][element + lane / 8 % 2 * 8]));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
+#endif
+}
+
+// The same where k is positions and columns are elements.
+__device__ __forceinline__ void by_positions(u32 b[4], const Positions& of, u32 position, u32 element) {
+    u32 lane = threadIdx.x % 32;
+#ifdef RLX_EMULATOR
+    for (u32 i = 0; i < 4; i++) {
+        u32 p = position + i % 2 * 8 + lane % 4 * 2, e = element + i / 2 * 8 + lane / 4;
+        b[i] = pair(of[p][e], of[p + 1][e]);
+    }
+#else
+    u32 at = u32(__cvta_generic_to_shared(&of[position + lane / 8 % 2 * 8 + lane % 8][element + lane / 16 * 8]));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
+#endif
+}
+
+__device__ __forceinline__ float most_of_four(float x) {
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+__device__ __forceinline__ float sum_of_four(float x) {
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    return x + __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
+// Positions from p on to shared memory; zeros from `end` on.
+__device__ __forceinline__ void bring(Positions& to, const u8* __restrict__ cache, size_t first, u32 p, u32 end) {
+    const u32 parts = HEAD / 8;
+    for (u32 i = threadIdx.x; i < TILE * parts; i += 128) {
+        u32 position = i / parts, part = i % parts;
+        uint4 v = {0, 0, 0, 0};
+        if (p + position < end) {
+            v = *(const uint4*)(cache + (first + (p + position) % CAPACITY) * ROW_BYTES + part * 16);
+        }
+        *(uint4*)&to[position][part * 8] = v;
+    }
+}
+
+__device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 len, const float* __restrict__ q,
+                                            const u8* __restrict__ keys, const u8* __restrict__ values SINKS_PARAMETER,
+                                            float* __restrict__ y) {
+    __shared__ __align__(16) Positions ks, vs;
+    u32 lane = threadIdx.x % 32, own = row0 + threadIdx.x / 32 * 16 + lane / 4, pairs = lane % 4 * 2;
+    size_t first = size_t(head / (HEADS / KV)) * CAPACITY;
+    u32 from, to, unused;
+    seen_by(row0, past, len, from, unused);
+    seen_by(min(row0 + TILE, len) - 1, past, len, unused, to);
+    // A thread has two rows, 8 apart.
+    u32 start[2] = {0, 0}, end[2] = {0, 0}, high[HEAD / 16][4], low[HEAD / 16][4];
+    float factor[2];
+#pragma unroll
+    for (u32 r = 0; r < 2; r++) {
+        u32 row = own + r * 8;
+        if (row < len) seen_by(row, past, len, start[r], end[r]);
+        const float* at = q + size_t(min(row, len - 1)) * HEADS * HEAD + head * HEAD + pairs;
+        float most = 0.0f;
+        for (u32 e = 0; e < HEAD; e += 8) {
+            float2 v = *(const float2*)(at + e);
+            most = fmaxf(most, fmaxf(fabsf(v.x), fabsf(v.y)));
+        }
+        // As in halves.cu.
+        u32 exponent = __float_as_uint(most_of_four(most)) >> 23;
+        u32 field = exponent == 255u || exponent < 16u ? 127u : exponent - 14u;
+        float inverse = __uint_as_float((254u - field) << 23);
+        factor[r] = __uint_as_float(field << 23) * SCALE;
+#pragma unroll
+        for (u32 j = 0; j < HEAD / 8; j++) {
+            float2 v = *(const float2*)(at + j * 8);
+            split(v.x * inverse, v.y * inverse, high[j / 2][j % 2 * 2 + r], low[j / 2][j % 2 * 2 + r]);
+        }
+    }
+    float sums[HEAD / 8][4] = {}, most[2] = {-3.0e38f, -3.0e38f}, total[2] = {0.0f, 0.0f};
+    for (u32 p0 = from; p0 < to; p0 += TILE) {
+        __syncthreads();
+        bring(ks, keys, first, p0, to);
+        bring(vs, values, first, p0, to);
+        __syncthreads();
+        float scores[TILE / 8][4] = {};
+#pragma unroll
+        for (u32 j = 0; j < HEAD / 16; j++) {
+#pragma unroll
+            for (u32 n = 0; n < TILE / 8; n += 2) {
+                u32 b[4];
+                by_elements(b, ks, n * 8, j * 16);
+                multiply(scores[n], low[j], b);
+                multiply(scores[n + 1], low[j], b + 2);
+                multiply(scores[n], high[j], b);
+                multiply(scores[n + 1], high[j], b + 2);
+            }
+        }
+        float fade[2];
+#pragma unroll
+        for (u32 r = 0; r < 2; r++) {
+            float higher = most[r];
+#pragma unroll
+            for (u32 i = 0; i < TILE / 4; i++) {
+                float& score = scores[i / 2][r * 2 + i % 2];
+                u32 p = p0 + i / 2 * 8 + pairs + i % 2;
+                score = p >= start[r] && p < end[r] ? capped(score * factor[r]) : MINUS_INFINITY;
+                higher = fmaxf(higher, score);
+            }
+            higher = most_of_four(higher);
+            fade[r] = __expf(most[r] - higher);
+            most[r] = higher;
+            total[r] *= fade[r];
+#pragma unroll
+            for (u32 i = 0; i < TILE / 4; i++) {
+                float& score = scores[i / 2][r * 2 + i % 2];
+                score = __expf(score - higher);
+                total[r] += score;
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < HEAD / 2; i++) sums[i / 4][i % 4] *= fade[i % 4 / 2];
+#pragma unroll
+        for (u32 k = 0; k < TILE / 16; k++) {
+            u32 a[4], rest[4];
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                const float* w = &scores[2 * k + i / 2][i % 2 * 2];
+                split(w[0], w[1], a[i], rest[i]);
+            }
+#pragma unroll
+            for (u32 n = 0; n < HEAD / 8; n += 2) {
+                u32 b[4];
+                by_positions(b, vs, k * 16, n * 8);
+                multiply(sums[n], rest, b);
+                multiply(sums[n + 1], rest, b + 2);
+                multiply(sums[n], a, b);
+                multiply(sums[n + 1], a, b + 2);
+            }
+        }
+    }
+#pragma unroll
+    for (u32 r = 0; r < 2; r++) {
+        u32 row = own + r * 8;
+        float all = sum_of_four(total[r]), share = 1.0f;
+#ifdef SINKS
+        float highest = fmaxf(most[r], sinks[head]);
+        share = expf(most[r] - highest);
+        all = all * share + expf(sinks[head] - highest);
+#endif
+        share = all > 0.0f ? share / all : 0.0f;
+        if (row >= len) continue;
+        float* at = y + size_t(row) * HEADS * HEAD + head * HEAD + pairs;
+#pragma unroll
+        for (u32 n = 0; n < HEAD / 8; n++) {
+            *(float2*)(at + n * 8) = make_float2(sums[n][r * 2] * share, sums[n][r * 2 + 1] * share);
+        }
+    }
+}
+#else
+__device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 len, const float* __restrict__ q,
+                                            const u8* __restrict__ keys, const u8* __restrict__ values SINKS_PARAMETER,
+                                            float* __restrict__ y) {
+    for (u32 row = row0; row < min(row0 + TILE, len); row++) {
+        __syncthreads();
+        attend_row(row, head, past, len, q, keys, values SINKS_ARGUMENT, y);
+    }
+}
+#endif
+
+KERNEL(attention_tile)(const float* __restrict__ q, const u8* __restrict__ keys, const u8* __restrict__ values,
+                       const u32* __restrict__ ctl SINKS_PARAMETER, float* __restrict__ y) {
+    wait_for_previous();
+    u32 len = min(ctl[1], ROWS);
+    // The last rows see the most: they begin first.
+    u32 row0 = (gridDim.x - 1 - blockIdx.x) * TILE;
+    if (row0 < len) attend_tile(row0, blockIdx.y, ctl[0], len, q, keys, values SINKS_ARGUMENT, y);
+}
