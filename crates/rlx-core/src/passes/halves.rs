@@ -9,26 +9,30 @@
 //! another type.
 
 use super::Context;
-use crate::error::{Code, Error, Result};
+use super::int8::refusal;
+use crate::error::Result;
 use crate::ir::mir::{Graph, Node};
 use crate::ops::{MatMul, Op};
 use crate::target::Activations;
 use crate::types::{DType, Scalar, Shape, Type};
-use alloc::format;
 
 /// Marks products in place; returns their number.
 pub(super) fn halves(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
     if cx.options.activations != Activations::F16 {
         return Ok(0);
     }
+    if !is_possible(cx) {
+        return Err(refusal(cx));
+    }
+    mark(g, cx)
+}
+
+/// Whether the target multiplies such rows. No executor of a page does, and pages download each function.
+fn is_possible(cx: &Context<'_>) -> bool {
     let x = Type::tensor(DType::F32, Shape::of(&[64, 64]));
     let w = Type::tensor(DType::F16, Shape::of(&[64, 64]));
     let op = Op::from(MatMul { half: true, ..MatMul::plain() });
-    if !cx.runs_well(&op, &[&x, &w]) {
-        let what = format!("the device {} multiplies no f16 activations", cx.target.name);
-        return Err(Error::new(Code::Unsupported, what).hint("take activations of f32"));
-    }
-    mark(g, cx)
+    cfg!(not(target_family = "wasm")) && cx.runs_well(&op, &[&x, &w])
 }
 
 fn mark(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {

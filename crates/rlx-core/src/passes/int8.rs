@@ -64,15 +64,17 @@ fn quantizer(format: BlockFormat, x: &Type, cx: &Context<'_>) -> Result<Quantize
     Ok(QuantizeRows { only_large, ..QuantizeRows::to(format) })
 }
 
+/// The error of activations that the target's kernels do not multiply.
+pub(super) fn refusal(cx: &Context<'_>) -> Error {
+    let (target, activations) = (&cx.target.name, cx.options.activations.name());
+    let what = format!("the device {target} multiplies no {activations} activations");
+    Error::new(Code::Unsupported, what).hint("take activations of int8 or f32")
+}
+
 /// Quantises in place; returns the number of matmuls that now read int8.
 pub(super) fn int8(g: &mut Graph, cx: &Context<'_>) -> Result<usize> {
     if wants_parts(cx) && !(cx.target.int16 && makes_parts(cx)) {
-        let what = format!(
-            "the device {} multiplies no {} activations",
-            cx.target.name,
-            cx.options.activations.name()
-        );
-        return Err(Error::new(Code::Unsupported, what).hint("take activations of int8 or f32"));
+        return Err(refusal(cx));
     }
     if !cx.integers() {
         return Ok(0);
