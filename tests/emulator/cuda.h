@@ -88,14 +88,20 @@ struct Fragments {
 inline Fragments fragments[2][MOST_THREADS];
 inline unsigned char products[MOST_THREADS];
 
+/// Gives this lane's words to a product of its warp; those of all lanes, once they are there.
+RLX_UNSEEN inline const Fragments* of_warp(const void* a, const void* b, int line) {
+    unsigned self = block.now->number, first = self - self % RLX_WARP;
+    Fragments* all = fragments[++products[self] % 2] + first;
+    memcpy(all[lane()].a, a, sizeof(all->a));
+    memcpy(all[lane()].b, b, sizeof(all->b));
+    exchange(EVERY_LANE, products[self], line);
+    return all;
+}
+
 /// The warp's `mma.sync.m16n8k8` of tf32: lane 4 g + t has rows g and g + 8 of a at k = t and t + 4, column g of b at the
 /// same k, and columns 2 t and 2 t + 1 of rows g and g + 8 of d.
 RLX_UNSEEN inline void mma_m16n8k8(float d[4], const float a[4], const float b[2], int line) {
-    unsigned self = block.now->number, first = self - self % RLX_WARP;
-    Fragments* all = fragments[++products[self] % 2] + first;
-    memcpy(all[lane()].a, a, sizeof(float[4]));
-    memcpy(all[lane()].b, b, sizeof(float[2]));
-    exchange(EVERY_LANE, products[self], line);
+    const Fragments* all = of_warp(a, b, line);
     unsigned g = lane() / 4, t = lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         double sum = d[i];
@@ -109,11 +115,7 @@ RLX_UNSEEN inline void mma_m16n8k8(float d[4], const float a[4], const float b[2
 
 /// The warp's `mma.sync.m16n8k16` of f16: as above, but a word has two elements of k, 2 t and 2 t + 1, or those 8 further.
 RLX_UNSEEN inline void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], int line) {
-    unsigned self = block.now->number, first = self - self % RLX_WARP;
-    Fragments* all = fragments[++products[self] % 2] + first;
-    memcpy(all[lane()].a, a, sizeof(uint32_t[4]));
-    memcpy(all[lane()].b, b, sizeof(uint32_t[2]));
-    exchange(EVERY_LANE, products[self], line);
+    const Fragments* all = of_warp(a, b, line);
     unsigned g = lane() / 4, t = lane() % 4;
     auto half = [](uint32_t word, unsigned k) { return double(of_bits<_Float16>(word >> 16 * (k % 2))); };
     for (unsigned i = 0; i < 4; i++) {

@@ -43,7 +43,7 @@ pub struct FidelityArgs {
     /// Number of positions in the caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     context: Option<u64>,
-    /// Rows of a prompt's chunk [default: 512 on webgpu, 128 on cpu, 32 on reference]
+    /// Rows of a prompt's chunk [default: 2048 on cuda, 512 on webgpu, 128 on cpu, 32 on reference]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=4096))]
     chunk: Option<u64>,
     /// Element type of the caches [default: f32 on reference, else f16]
