@@ -182,6 +182,8 @@ inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 template <class T>
 inline T __ldg(const T* at) { return *at; }
+template <class T>
+inline T __ldcg(const T* at) { return *at; }
 
 inline int __dp4a(int a, int b, int c) {
     for (int i = 0; i < 4; i++) c += int(int8_t(a >> 8 * i)) * int(int8_t(b >> 8 * i));

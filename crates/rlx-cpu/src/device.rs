@@ -5,16 +5,19 @@
 //! with the native pool, each submission runs in one go.
 
 mod moves;
+mod runs;
 
 use crate::layout::Layout;
 #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
 use crate::page_pool;
 #[cfg(all(feature = "threads", not(target_family = "wasm")))]
 use crate::pool::Pool;
-use crate::program::{Built, len_and_done};
+use crate::program::Built;
 use crate::run::{Host, Run, Weights};
 use crate::simd::Level;
 use crate::target::target;
+#[cfg(not(target_family = "wasm"))]
+use crate::times::Times;
 use crate::turns::alone;
 use core::ops::Range;
 use core::task::{Context, Poll};
@@ -24,7 +27,7 @@ use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
-    SessionId, TensorId, Ticket, Write, WriteTo,
+    SessionId, TensorId, Ticket, Write,
 };
 use rlx_core::target::Target;
 use rlx_core::{Code, Error, Result};
@@ -68,6 +71,11 @@ struct Inner {
     /// Answers that have not been polled yet.
     answers: Table<u32, Result<Outputs>>,
     counters: Counters,
+    /// The zero of times, where steps are timed.
+    #[cfg(not(target_family = "wasm"))]
+    clock: Option<std::time::Instant>,
+    #[cfg(not(target_family = "wasm"))]
+    timed: Vec<device::TimedSubmission>,
 }
 
 struct Model {
@@ -132,6 +140,9 @@ struct Submission {
     read: bool,
     /// The run, once it has begun, if it works in slices.
     run: Option<Arc<Run>>,
+    /// The times of its steps, where they are wanted.
+    #[cfg(not(target_family = "wasm"))]
+    times: Option<Arc<Times>>,
 }
 
 impl CpuDevice {
@@ -172,107 +183,6 @@ impl CpuDevice {
             pool: Pool::new(workers - 1)?,
             inner: Lock::default(),
         })
-    }
-
-    /// Begins the front submission of a session, unless it has begun: applies its writes and makes its
-    /// run. `Ok(None)` if there is nothing left to compute.
-    fn begin(&self, inner: &mut Inner, session: u32) -> Result<Option<()>> {
-        let Inner { models, programs, sessions, .. } = inner;
-        let Some(s) = sessions.get_mut(&session) else { return Err(gone("session")) };
-        let Some(Queued::Run(front)) = s.queue.front_mut() else { return Err(gone("submission")) };
-        if front.run.is_some() {
-            return Ok(Some(()));
-        }
-        let loaded = programs.get(&front.program).ok_or_else(|| gone("program"))?;
-        let model = models.get(&loaded.model).ok_or_else(|| gone("model"))?;
-        let inputs = s.inputs.get_mut(&front.program).ok_or_else(|| gone("input"))?;
-        for write in &front.writes {
-            let bytes = match write.to {
-                WriteTo::Input(i) => inputs.bytes(i as usize)?,
-                WriteTo::State(i) if (i as usize) < s.n_states => s.memory.bytes(i as usize)?,
-                WriteTo::State(_) => &mut [],
-            };
-            let at = usize::try_from(write.offset).unwrap_or(usize::MAX);
-            let (end, size) = (at.saturating_add(write.bytes.len()), bytes.len());
-            let Some(slot) = bytes.get_mut(at..end) else {
-                return Err(Error::internal(format!(
-                    "a write of {} bytes at {at} to {:?} of {size} bytes",
-                    write.bytes.len(),
-                    write.to
-                )));
-            };
-            slot.copy_from_slice(&write.bytes);
-        }
-        let mut len = usize::MAX;
-        if let Some(state) = loaded.built.control {
-            let (rows, done) = len_and_done(s.memory.bytes(state)?);
-            if done && loaded.built.idle_when_done {
-                return Ok(None);
-            }
-            len = rows;
-        }
-        // A page's thread never waits, even if web workers help.
-        let page = cfg!(target_family = "wasm");
-        let pauses = self.clock.is_some() && (self.workers == 1 || page);
-        let run = Arc::new(Run::new(
-            loaded.built.clone(),
-            model.weights.clone(),
-            &mut s.memory,
-            inputs,
-            self.level,
-            self.workers,
-            pauses,
-            len,
-        )?);
-        if pauses || self.workers == 1 || page {
-            #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
-            if self.workers > 1 {
-                page_pool::offer(&run, self.workers - 1);
-            }
-            front.run = Some(run);
-            return Ok(Some(()));
-        }
-        #[cfg(all(feature = "threads", not(target_family = "wasm")))]
-        self.pool.run(run.clone())?;
-        run.failure().map_or(Ok(None), Err)
-    }
-
-    /// Works on the front submission of a session; false if it paused.
-    fn advance(&self, inner: &mut Inner, session: u32, start: f64) -> bool {
-        if let Some(done) = inner.moved(session) {
-            return done;
-        }
-        let mut result = self.begin(inner, session);
-        let Some(s) = inner.sessions.get_mut(&session) else { return true };
-        let Some(Queued::Run(front)) = s.queue.front_mut() else { return true };
-        if let Ok(Some(())) = result
-            && let Some(run) = &front.run
-        {
-            run.walk_until(|| self.clock.is_some_and(|now| now() - start >= SLICE_MS));
-            if run.is_broken() {
-                result = Err(Error::internal("a worker stopped in the middle of its share"));
-            } else if !run.is_finished() {
-                return false;
-            } else if let Some(e) = run.failure() {
-                result = Err(e);
-            }
-            #[cfg(all(target_family = "wasm", target_feature = "atomics"))]
-            page_pool::withdraw(run);
-        }
-        let Some(Queued::Run(done)) = s.queue.pop_front() else { return true };
-        let answer = result.and_then(|_| {
-            let loaded = inner.programs.get(&done.program).ok_or_else(|| gone("program"))?;
-            let (steps, outputs) = (loaded.built.steps.len(), loaded.built.outputs.len());
-            let outputs = if done.read { outputs } else { 0 };
-            let values = (0..outputs)
-                .map(|i| inner.output(session, done.program, i).map(Vec::from))
-                .collect::<Result<Vec<_>>>()?;
-            inner.counters.dispatches += steps as u64;
-            inner.counters.readback_bytes += values.iter().map(|v| v.len() as u64).sum::<u64>();
-            Ok(Outputs { values })
-        });
-        inner.answers.insert(done.ticket, answer);
-        true
     }
 }
 
@@ -447,7 +357,15 @@ impl Device for CpuDevice {
         inner.make_inputs(s.0, p.0)?;
         if let Some(session) = inner.sessions.get_mut(&s.0) {
             let (writes, read) = (how.writes.to_vec(), how.read);
-            let run = Submission { ticket, program: p.0, writes, read, run: None };
+            let run = Submission {
+                ticket,
+                program: p.0,
+                writes,
+                read,
+                run: None,
+                #[cfg(not(target_family = "wasm"))]
+                times: None,
+            };
             session.push([Queued::Run(run)]);
         }
         inner.counters.submits += 1;
@@ -554,5 +472,16 @@ impl Device for CpuDevice {
 
     fn counters(&self) -> Counters {
         self.inner.lock().counters
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn time_launches(&self, on: bool) -> Result<()> {
+        self.inner.lock().clock = on.then(std::time::Instant::now);
+        Ok(())
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn poll_times(&self, _: &mut Context<'_>) -> Poll<Result<Vec<device::TimedSubmission>>> {
+        Poll::Ready(Ok(core::mem::take(&mut self.inner.lock().timed)))
     }
 }

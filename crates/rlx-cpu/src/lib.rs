@@ -44,6 +44,8 @@ mod program;
 mod run;
 mod simd;
 mod target;
+#[cfg(not(target_family = "wasm"))]
+mod times;
 mod turns;
 mod view;
 mod written_out;

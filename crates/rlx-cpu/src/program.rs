@@ -4,6 +4,8 @@ use crate::kernels::{self, Kernel};
 use crate::place::{Output, Place, Space, Split};
 use rlx_core::ir::lir;
 use rlx_core::ops::Alias;
+#[cfg(not(target_family = "wasm"))]
+use rlx_core::ops::Op;
 use rlx_core::plan::WeightPlan;
 use rlx_core::sample::control;
 use rlx_core::target::Target;
@@ -12,6 +14,9 @@ use rlx_core::{Code, Error, Result};
 
 /// A step with its kernel.
 pub(crate) struct Step {
+    /// The operator's name.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) name: &'static str,
     pub(crate) kernel: Box<dyn Kernel>,
     /// `None` for an operand that the step writes: only its result shows it.
     pub(crate) operands: Vec<Option<Place>>,
@@ -189,7 +194,16 @@ impl Built {
         let units = units.max().unwrap_or(1);
         let limit = step.live.map(|rows| rows as usize);
         let (kernel, work) = (planned.kernel, planned.work);
-        Ok(Step { kernel, operands, results, limit, work, units })
+        Ok(Step {
+            #[cfg(not(target_family = "wasm"))]
+            name: Op::NAMES.iter().find(|name| **name == step.op.name()).unwrap_or(&"custom"),
+            kernel,
+            operands,
+            results,
+            limit,
+            work,
+            units,
+        })
     }
 
     /// The rules that [`run`](crate::run) relies on.

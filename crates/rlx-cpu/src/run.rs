@@ -165,6 +165,9 @@ pub(crate) struct Run {
     len: usize,
     /// The error of a step, if one failed.
     failure: Failure,
+    /// When steps began and ended, where somebody asked.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) times: Option<Arc<crate::times::Times>>,
 }
 
 impl Run {
@@ -206,7 +209,18 @@ impl Run {
         inputs.turns = Some(turns.clone());
         let (memory, inputs) = (memory.cells.clone(), inputs.cells.clone());
         let failure = Failure::default();
-        Ok(Run { program, weights, memory, inputs, level, turns, len, failure })
+        Ok(Run {
+            program,
+            weights,
+            memory,
+            inputs,
+            level,
+            turns,
+            len,
+            failure,
+            #[cfg(not(target_family = "wasm"))]
+            times: None,
+        })
     }
 
     /// Computes shares until there are none left. Several threads may do this at once; when one returns,
@@ -256,9 +270,15 @@ impl Run {
             return; // what the step would read was not computed
         }
         let mut cx = self.views(turn, self.turns.shares(turn.step));
-        if cx.has_work() {
-            self.program.steps[turn.step].kernel.run(&mut cx);
+        if !cx.has_work() {
+            return;
         }
+        let kernel = &self.program.steps[turn.step].kernel;
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(times) = &self.times {
+            return times.of(turn.step, || kernel.run(&mut cx));
+        }
+        kernel.run(&mut cx);
     }
 
     /// The views of a turn. They live no longer than the turn.

@@ -10,7 +10,7 @@ use rlx_core::types::{DType, Scalar};
 #[test]
 fn batches_of_products_are_the_references() {
     let mut random = Random(41);
-    let shapes: [(&[u64], &[u64], [u64; 3]); 12] = [
+    let shapes: [(&[u64], &[u64], [u64; 3]); 14] = [
         (&[], &[], [5, 7, 3]),
         (&[2], &[2], [1, 33, 70]),
         (&[2], &[2], [2, 17, 19]),
@@ -23,6 +23,9 @@ fn batches_of_products_are_the_references() {
         (&[3], &[3], [4, 5, 0]),
         (&[0], &[1], [2, 2, 2]),
         (&[], &[], [70, 48, 129]),
+        // Shares are columns of b.
+        (&[2], &[2], [4, 1100, 33]),
+        (&[], &[3], [1, 1030, 40]),
     ];
     for dtype in FLOATS {
         for (of_a, of_b, [m, n, k]) in shapes {
@@ -78,6 +81,22 @@ fn a_matmul_takes_rows_of_any_rank() {
                 MatMul { bias: true, epilogue: Epilogue::Map(Unary::GeluErf), ..MatMul::plain() };
             check_types(op, &[x.clone(), w, bias], 4e-6, dtype.name());
         }
+    }
+}
+
+/// Shares are rows of x where there are so many of them.
+#[test]
+fn a_matmul_of_thousands_of_rows_is_the_references() {
+    let mut random = Random(48);
+    let x = small(&mut random, DType::F32, &[1, 2051, 24]);
+    for dtype in [DType::F32, DType::F16] {
+        let [a, b] = [19, 32].map(|n| random.packed(dtype, [n, 24]));
+        let scale = f32s(&[24], &random.floats(24)).weight();
+        let op = MatMul { segments: 2, norm: Some(1e-5), ..MatMul::plain() };
+        check_types(op, &[x.clone(), scale, a.clone(), b], 4e-6, dtype.name());
+        let residual = small(&mut random, DType::F32, &[1, 2051, 19]);
+        let op = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
+        check_types(op, &[x.clone(), a, residual], 4e-6, dtype.name());
     }
 }
 
@@ -146,6 +165,45 @@ fn attention_under_every_mask_is_the_references() {
 }
 
 #[test]
+fn attention_of_many_queries_with_few_keys_is_the_references() {
+    let mut random = Random(47);
+    for dtype in FLOATS {
+        for (heads, kv_heads, e, v) in
+            [(8, 8, 16, 16), (6, 2, 12, 20), (1, 1, 1, 1), (2, 1, 40, 33)]
+        {
+            for layout in [HeadLayout::Bshd, HeadLayout::Bhsd] {
+                for [b, s_q, s_k] in [[1, 16, 1], [2, 33, 8], [1, 130, 16], [1, 130, 17]] {
+                    let op = Sdpa {
+                        heads,
+                        kv_heads,
+                        head_dim: e,
+                        v_head_dim: v,
+                        mask: Mask::None,
+                        layout,
+                        softcap: (e == 12).then_some(0.75),
+                        scale: (e == 40).then_some(1.5),
+                    };
+                    let operands = operands(&mut random, &op, dtype, [b, s_q, s_k], 4);
+                    check_types(op, &operands, 1e-5, &format!("{dtype} {b}x{s_q}x{s_k}"));
+                }
+            }
+        }
+    }
+    // What is not finite spoils its own columns and rows; a score far below another one weighs nothing.
+    let op = Sdpa::new(1, 8);
+    let mut all = operands(&mut random, &op, DType::F32, [1, 20, 3], 4);
+    let keys: Vec<f32> = (0..24).map(|i| if i < 8 { 0.4 } else { 0.5 }).collect();
+    all[0] = f32s(&[1, 20, 1, 8], &[1.0; 160]);
+    all[1] = f32s(&[1, 3, 1, 8], &keys);
+    for odd in [f32::INFINITY, f32::NAN, 1.0] {
+        all[2].bytes[..4].copy_from_slice(&odd.to_le_bytes());
+        check_types(op.clone(), &all, 1e-5, "values");
+    }
+    all[1].bytes[32..36].copy_from_slice(&(-400.0f32).to_le_bytes());
+    check_types(op, &all, 1e-5, "far below");
+}
+
+#[test]
 fn masks_repeat_hide_everything_and_keep_out_what_is_not_finite() {
     let mut random = Random(45);
     let op = Sdpa { mask: Mask::Bias, ..Sdpa::new(4, 8) };
@@ -192,6 +250,8 @@ fn workers_change_no_bit_of_a_product() {
     let b = small(&mut random, DType::F32, &[3, 67, 50]);
     let op = Sdpa { mask: Mask::Causal, ..Sdpa::new(6, 16) };
     let attention = operands(&mut random, &op, DType::F32, [2, 50, 140], 3);
+    let few = Sdpa::new(6, 16);
+    let keys = operands(&mut random, &few, DType::F32, [2, 50, 9], 3);
     for pair in devices().chunks(2) {
         let of = |op: Op, operands: &[Value]| {
             let [one, three] = [0, 1].map(|i| run_op(&pair[i], &op, operands));
@@ -199,6 +259,7 @@ fn workers_change_no_bit_of_a_product() {
         };
         of(BatchMatMul::default().into(), &[a.clone(), b.clone()]);
         of(op.clone().into(), &attention);
+        of(few.clone().into(), &keys);
         of(Sdpa { layout: HeadLayout::Bhsd, ..Sdpa::new(3, 67) }.into(), &{
             let q = Value { ty: a.ty.clone(), ..a.clone() };
             let mut four = q.clone();

@@ -89,12 +89,28 @@ fn workers_that_share_places_compute_the_same_bits() {
 #[test]
 fn transposed_convolutions_are_the_references() {
     type Transposed<'a> = (&'a [u64], &'a [u64], u64, u64, Window, &'a [u64]);
-    let cases: [Transposed<'_>; 9] = [
+    let cases: [Transposed<'_>; 16] = [
         (&[1, 6, 5, 7], &[2, 2], 1, 5, window(&[2, 2], &[0; 2], &[0; 2], &[1, 1]), &[0, 0]),
         (&[2, 4, 6, 19], &[4, 4], 1, 3, window(&[2, 2], &[1, 1], &[1, 1], &[1, 1]), &[0, 0]),
         (&[1, 6, 5, 4], &[3, 2], 2, 4, window(&[2, 3], &[1, 0], &[0, 1], &[2, 1]), &[1, 2]),
         (&[1, 5, 21], &[7], 1, 9, window(&[1], &[3], &[2], &[1]), &[0]),
         (&[1, 4, 30], &[16], 1, 2, window(&[8], &[4], &[4], &[1]), &[0]),
+        // The stride is the kernel's size: all phases are one convolution, of padding too, and with places behind.
+        (&[2, 6, 9, 14], &[2, 2], 2, 5, window(&[2, 2], &[0; 2], &[0; 2], &[1, 1]), &[0, 0]),
+        (&[1, 3, 5, 7], &[3, 2], 1, 18, window(&[3, 2], &[0; 2], &[0; 2], &[1, 1]), &[2, 1]),
+        (&[1, 4, 150], &[4], 1, 3, window(&[4], &[1], &[2], &[1]), &[0]),
+        // So many places that shares are columns of them; the last line has no place of every phase.
+        (&[1, 3, 40, 42], &[2, 2], 1, 4, window(&[2, 2], &[0; 2], &[0; 2], &[1, 1]), &[0, 0]),
+        (&[2, 2, 40, 41], &[3, 3], 1, 3, window(&[2, 2], &[1, 1], &[1, 1], &[1, 1]), &[0, 0]),
+        (&[1, 2, 2500], &[3], 2, 1, window(&[3], &[0], &[1], &[1]), &[0]),
+        (
+            &[1, 2, 12, 13, 14],
+            &[2; 3],
+            1,
+            2,
+            window(&[2; 3], &[0; 3], &[1, 0, 1], &[1; 3]),
+            &[0; 3],
+        ),
         // Places without a tap: the stride is longer than the kernel.
         (&[1, 3, 6], &[2], 1, 5, window(&[5], &[0], &[0], &[1]), &[3]),
         (&[1, 1, 1, 1], &[1, 1], 1, 1, window(&[1, 1], &[0; 2], &[0; 2], &[1, 1]), &[0, 0]),

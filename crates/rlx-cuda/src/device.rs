@@ -35,6 +35,7 @@ struct Model {
     buffers: Vec<Buffer>,
     /// What kernels of a step leave each other: each program has one of these, large enough for it.
     scratch: Vec<Buffer>,
+    counts: Vec<Buffer>,
 }
 
 /// What a program is made of.
@@ -52,6 +53,8 @@ struct Built {
     parts: Vec<(u32, Part)>,
     /// Its scratch memory, if it needs some.
     scratch: Option<Buffer>,
+    /// Where its kernels count, if they do.
+    counts: Option<Buffer>,
     inputs: Vec<Buffer>,
 }
 
@@ -216,8 +219,9 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
         let s = &mut *self.state.lock();
         let m = ModelId(s.ids.next());
         let made = self.create_all(s, plan.buffers.iter().map(|b| b.bytes));
-        let answer =
-            made.map(|buffers| s.models.insert(m, Model { plan, buffers, scratch: Vec::new() }));
+        let answer = made.map(|buffers| {
+            s.models.insert(m, Model { plan, buffers, scratch: Vec::new(), counts: Vec::new() })
+        });
         let ticket = s.answered(answer);
         Ok((m, ticket))
     }
@@ -399,6 +403,7 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
                 of.into_iter().for_each(|p| self.free_program(s, p));
                 self.destroy(s, model.buffers);
                 self.destroy(s, model.scratch);
+                self.destroy(s, model.counts);
             }
         }
     }

@@ -51,7 +51,7 @@ pub fn target() -> Target {
         cost: Cost { submit_us: 5.0, launch_us: 1.5, bandwidth_gb_s: 2000.0 },
         arena_segments: false,
         row_parts: None,
-        attention_splits: Some(crate::kernels::SPLITS),
+        attention_splits: None,
         buffers: Some(Buffers { multiple: 256, step: 0, staging: 0 }),
         policy: POLICY,
     }

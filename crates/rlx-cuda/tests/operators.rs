@@ -3,10 +3,9 @@
 use crate::common::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
-    Attention, AttentionJoin, AttentionSplit, Binary, CausalConv1d, Concat, DeltaNet, Epilogue,
-    Gather, GroupedMatMul, KvWrite, Map, MatMul, Op, RegionStep, RmsNorm, RmsNormAdd, Rope,
-    RopeKvWrite, RopeScaling, RopeStyle, RopeTable, Route, Sample, Slice, StepFn, StepOperand,
-    TakeRows, Unary, Zip,
+    Attention, Binary, CausalConv1d, Concat, DeltaNet, Epilogue, Gather, GroupedMatMul, KvWrite,
+    Map, MatMul, Op, RegionStep, RmsNorm, RmsNormAdd, Rope, RopeKvWrite, RopeScaling, RopeStyle,
+    RopeTable, Route, Sample, Slice, StepFn, StepOperand, TakeRows, Unary, Zip,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
@@ -429,52 +428,44 @@ fn attention_of_many_rows_comes_by_tiles() {
     }
 }
 
+/// A row's positions are split between blocks, of which the last one joins them.
 #[test]
-fn one_rows_attention_in_splits_joins_to_attention() {
+fn attention_of_one_row_is_split_and_joined_in_one_launch() {
     let mut rng = Rng(17);
     for (dtype, e, heads, kv, ring) in [
         (DType::F32, 64u64, 4u64, 2u64, false),
         (DType::F16, 128, 8, 1, false),
+        (DType::F16, 64, 8, 2, false),
+        (DType::F16, 96, 5, 1, false),
         (CACHES[2], 96, 6, 2, false),
         (DType::F16, 10, 3, 3, true),
+        (DType::F32, 300, 2, 1, false),
     ] {
-        // No split but the first has positions, the last is not full, every split is, a window begins later.
-        for (past, window, softcap) in [
-            (0u32, None, None),
-            (63, None, Some(2.0)),
-            (299, None, None),
-            (319, Some(100u64), None),
+        // One block has all positions, the last split is not full, every split is, a window begins later.
+        for (past, window, softcap, sinks) in [
+            (0u32, None, None, false),
+            (0, None, None, true),
+            (63, None, Some(2.0), false),
+            (299, None, None, true),
+            (319, Some(100u64), None, false),
         ] {
             let window = if ring { window.or(Some(200)) } else { window };
-            let whole = Attention { window, softcap, ring, ..Attention::causal(e as usize, 0.3) };
+            let causal = Attention::causal(e as usize, 0.3);
+            let op = Attention { window, softcap, ring, sinks, ..causal };
             let q = input(&[1, heads * e], &rng.floats((heads * e) as usize));
             let [keys, values] = [0; 2].map(|_| cache(&mut rng, dtype, kv, 320, e));
-            let ctl = control(past, 1, 0);
-            let operands = [q, keys, values, ctl];
-            let op = AttentionSplit { whole: whole.clone(), splits: 5, least: 32 };
-            let what = format!("{dtype} head {e} past {past}");
-            let op = Op::from(op);
-            let parts = run_op(&plain_device(), op.clone(), &operands);
-            let want = truth(&op, &operands);
-            // The maximum of no positions is minus infinity.
-            let finite = |x: f32| if x == f32::NEG_INFINITY { -1e3 } else { x };
-            for (got, want) in parts.iter().zip(&want) {
-                let [got, want] = [got, want]
-                    .map(|x| f32_bytes(&floats(x).into_iter().map(finite).collect::<Vec<_>>()));
-                assert_close(&what, &floats(&got), &f64s(&want), 5e-6);
+            let mut operands = vec![q, keys, values, control(past, 1, 0)];
+            if sinks {
+                let of = f32_bytes(&rng.floats(heads as usize));
+                operands.push(weight(DType::F32, &[heads], of));
             }
-            let rows = kv * 5;
-            let joined = [
-                input(&[rows, heads / kv * e], &floats(&parts[0])),
-                input(&[rows, heads / kv * 2], &floats(&parts[1])),
-            ];
-            let join = AttentionJoin { splits: 5, sinks: false };
-            let got = run_op(&plain_device(), join, &joined);
-            let want = truth(&Op::from(whole), &operands);
-            assert_close(&what, &floats(&got[0]), &f64s(&want[0]), 5e-6);
-            let sinks = weight(DType::F32, &[heads], f32_bytes(&rng.floats(heads as usize)));
-            let [acc, stats] = joined;
-            agrees(AttentionJoin { splits: 5, sinks: true }, &[acc, stats, sinks], 5e-6);
+            let what = format!("{dtype} head {e} past {past} {op:?}");
+            let op = Op::from(op);
+            let want = truth(&op, &operands);
+            for d in [plain_device(), emulated(64, Watch::Nothing)] {
+                let got = run_op(&d, op.clone(), &operands);
+                assert_close(&what, &floats(&got[0]), &f64s(&want[0]), 5e-6);
+            }
         }
     }
 }
@@ -578,17 +569,13 @@ fn kernels_stay_within_their_memory_and_have_no_races() {
         let x = input(&[2, 64], &rng.floats(128));
         let q8 = cache(&mut rng, DType::Block(BlockFormat::Q8_0), 1, 8, 64);
         run_op(&d, KvWrite { ring: false }, &[q8, x, control(3, 2, 0)]);
-        let whole = Attention::causal(64, 0.3);
-        let split = AttentionSplit { whole, splits: 2, least: 32 };
         let operands = [
             input(&[1, 128], &rng.floats(128)),
             cache(&mut rng, DType::F16, 1, 70, 64),
             cache(&mut rng, DType::F16, 1, 70, 64),
             control(69, 1, 0),
         ];
-        on(split.into(), &operands);
-        let parts = [input(&[2, 128], &rng.floats(256)), input(&[2, 4], &[0.5; 8])];
-        on(AttentionJoin { splits: 2, sinks: false }.into(), &parts);
+        on(Attention::causal(64, 0.3).into(), &operands);
         let route = Route { groups: 4, top_groups: 2, group_sum: 2, ..Route::softmax(3) };
         on(route.into(), &[input(&[2, 160], &rng.floats(320))]);
         let bank = weight(q4, &[2, 5, 256], random_weights(&mut rng, q4, 10, 256));

@@ -3,11 +3,12 @@
 //! operations  n places Cout k / strides multiply-adds, k = (Cin / groups) taps: none with the zeros that a
 //!             convolution of a spread image would read
 //! bytes       x once for each tap, from cache; w once to f32 rows of each phase, then as conv; y once
-//! shares      filters of each image
+//! shares      columns of places if they are many, else filters of each image
 //! numerics    f32 sums in order of channels, then taps; bias last
 //!
 //! Places of y whose distance is a multiple of the stride, a phase, see the same taps, and their elements of x are
-//! neighbours: each phase is a convolution of stride 1 with those taps.
+//! neighbours: each phase is a convolution of stride 1 with those taps. Phases that see the same elements, as all
+//! do where the stride is the kernel's size, are one convolution with the filters of each.
 
 use super::convert::{self, FLOATS};
 use super::patches::{self, Axes, Axis, Filters, TILE};
@@ -24,20 +25,23 @@ use rlx_core::types::{DType, Type};
 
 /// Phases of an axis, of each of which a program keeps its taps.
 const PHASES: u64 = 1024;
+/// Places of a phase from which on shares are columns of them, and so many of a share's at least: each share orders
+/// the filters for itself.
+const MANY: usize = 8 * TILE;
+const OF_A_SHARE: usize = 2 * TILE;
 
-/// Places of an axis that see the same taps.
-struct Phase {
-    /// The first, and how far the next is.
-    first: usize,
+/// Phases of an axis that see the same elements.
+struct Phases {
+    /// How far a phase's places are from each other.
     apart: usize,
-    /// The taps.
-    which: Vec<usize>,
+    /// The first place of each phase, and its taps.
+    each: Vec<(usize, Vec<usize>)>,
     axis: Axis,
 }
 
 struct Transposed {
     dtype: DType,
-    phases: [Vec<Phase>; 3],
+    phases: [Vec<Phases>; 3],
     /// Places along each axis, and taps.
     outputs: [usize; 3],
     kernel: [usize; 3],
@@ -46,6 +50,8 @@ struct Transposed {
     channels: usize,
     filters: usize,
     bias: bool,
+    /// The first axis with several places, and how many elements of y a place of a phase is there.
+    outermost: (usize, usize),
 }
 
 pub(super) fn takes(op: &ConvTranspose, operands: &[&Type], _: &Target) -> Result<(), String> {
@@ -79,6 +85,10 @@ pub(super) fn plan(op: &ConvTranspose, step: &Step) -> rlx_core::Result<Planned>
     let groups = op.groups as usize;
     let places = outputs.iter().product::<usize>();
     let strides = op.window.stride.iter().product::<u64>().max(1) as usize;
+    let axis = outputs.iter().position(|n| *n > 1).unwrap_or(2);
+    let apart = axis.checked_sub(skip).and_then(|i| op.window.stride.get(i)).copied();
+    let apart = apart.unwrap_or(1).max(1) as usize;
+    let outermost = (axis, apart * outputs[axis + 1..].iter().product::<usize>());
     let depth = (x[1] / groups.max(1)) * kernel.iter().product::<usize>();
     let kernel = Transposed {
         dtype: step.results[0].ty.dtype,
@@ -89,9 +99,20 @@ pub(super) fn plan(op: &ConvTranspose, step: &Step) -> rlx_core::Result<Planned>
         channels: x[1] / groups.max(1),
         filters: w[1],
         bias: op.bias,
+        outermost,
     };
     let rows = y[0] * y[1];
-    Ok(Planned::new(kernel, &[Split::Runs(rows)], rows * places * (depth / strides).max(1)))
+    let of_a_phase = places / strides;
+    // Places of a phase along the outermost axis, and others for each of them.
+    let lines = outputs[axis].div_ceil(apart);
+    let of_a_line = (of_a_phase / lines.max(1)).max(1);
+    let split = if of_a_phase >= MANY && lines > 1 {
+        let size = kernel.dtype.block_bytes();
+        Split::Grid(rows, OF_A_SHARE.div_ceil(of_a_line) * outermost.1 * size)
+    } else {
+        Split::Runs(rows)
+    };
+    Ok(Planned::new(kernel, &[split], rows * places * (depth / strides).max(1)))
 }
 
 /// The phases of an axis, those without a tap too: their places are the bias.
@@ -100,16 +121,20 @@ fn phases(
     kernel: usize,
     outputs: usize,
     [stride, dilation, low]: [i64; 3],
-) -> Vec<Phase> {
+) -> Vec<Phases> {
     let apart = stride as usize;
-    let phase = |first: usize| {
+    let mut all: Vec<Phases> = Vec::new();
+    for first in 0..apart.min(outputs) {
         let at = |tap: usize| first as i64 + low - tap as i64 * dilation;
         let which: Vec<usize> = (0..kernel).filter(|&t| at(t).rem_euclid(stride) == 0).collect();
         let taps = which.iter().map(|&t| at(t).div_euclid(stride)).collect();
         let axis = Axis { input, outputs: (outputs - first).div_ceil(apart), step: 1, taps };
-        Phase { first, apart, which, axis }
-    };
-    (0..apart.min(outputs)).map(phase).collect()
+        match all.last_mut() {
+            Some(last) if last.axis == axis => last.each.push((first, which)),
+            _ => all.push(Phases { apart, each: vec![(first, which)], axis }),
+        }
+    }
+    all
 }
 
 /// Memory of a worker.
@@ -139,7 +164,7 @@ impl Kernel for Transposed {
                 for a in &self.phases[0] {
                     for b in &self.phases[1] {
                         for c in &self.phases[2] {
-                            self.phase(cx, scratch, [a, b, c], row..end);
+                            self.phases(cx, scratch, [a, b, c], row..end);
                         }
                     }
                 }
@@ -150,19 +175,21 @@ impl Kernel for Transposed {
 }
 
 impl Transposed {
-    /// Filters of a phase as rows: `[filter][channel][tap]`.
-    fn rows(&self, phases: [&Phase; 3], w: &[f32], filters: Range<usize>, rows: &mut [f32]) {
+    /// Filters of phases as rows: `[filter][phase][channel][tap]`.
+    fn rows(&self, phases: [&Phases; 3], w: &[f32], filters: Range<usize>, rows: &mut [f32]) {
         let [_, height, width] = self.kernel;
         let taps = self.kernel.iter().product::<usize>();
         let mut rows = rows.iter_mut();
         for o in filters {
-            for c in 0..self.channels {
-                let w = &w[(c * self.filters + o) * taps..][..taps];
-                for a in &phases[0].which {
-                    for b in &phases[1].which {
-                        let w = &w[(a * height + b) * width..];
-                        for (c, to) in phases[2].which.iter().zip(rows.by_ref()) {
-                            *to = w[*c];
+            for [(_, a), (_, b), (_, c)] in each(phases) {
+                for channel in 0..self.channels {
+                    let w = &w[(channel * self.filters + o) * taps..][..taps];
+                    for a in a {
+                        for b in b {
+                            let w = &w[(a * height + b) * width..];
+                            for (c, to) in c.iter().zip(rows.by_ref()) {
+                                *to = w[*c];
+                            }
                         }
                     }
                 }
@@ -170,24 +197,25 @@ impl Transposed {
         }
     }
 
-    /// Places of one phase, of rows of results that are filters of one group of one image.
-    fn phase(
+    /// Places of some phases, of rows of results that are filters of one group of one image.
+    fn phases(
         &self,
         cx: &mut Cx<'_>,
         scratch: &mut Scratch,
-        phases: [&Phase; 3],
+        phases: [&Phases; 3],
         rows: Range<usize>,
     ) {
         let (level, dtype, size) = (cx.level, self.dtype, self.dtype.block_bytes());
         let Scratch { patches, w, rows: room, bias, y, halves, places } = scratch;
-        let (m, all) = (rows.len(), self.groups * self.filters);
+        let (filters, all) = (rows.len(), self.groups * self.filters);
+        let m = filters * phases.iter().map(|p| p.each.len()).product::<usize>();
         let axes: Axes = phases.map(|p| p.axis.clone());
         let first = rows.start % self.filters;
         let group = rows.start % all / self.filters;
         let bytes = self.channels * self.filters * self.kernel.iter().product::<usize>() * size;
         let w = convert::floats(level, dtype, &cx.bytes(1)[group * bytes..][..bytes], w);
         let room = grown(room, m * self.channels * patches::taps(&axes));
-        self.rows(phases, w, first..first + m, room);
+        self.rows(phases, w, first..first + filters, room);
         let filters = Filters { rows: room, m };
         let bytes = self.channels * patches::elements(&axes) * size;
         let planes = &cx.bytes(0)[rows.start / self.filters * bytes..][..bytes];
@@ -195,44 +223,66 @@ impl Transposed {
             true => &convert::floats(level, dtype, cx.bytes(2), bias)[rows.start % all..],
             false => &[],
         };
-        let positions = patches::positions(&axes);
-        for start in (0..positions).step_by(TILE) {
-            let tile = start..(start + TILE).min(positions);
-            self.places(phases, tile.clone(), places);
+        let columns = cx.result(0).columns::<u8>();
+        let share = columns.start / size..columns.end / size;
+        // Phases at the end of the axis may have a place less than a share's lines.
+        let (axis, of_a_place) = self.outermost;
+        let lines = axes[axis].outputs;
+        let of_a_line = patches::positions(&axes) / lines.max(1);
+        let before = |at: usize| at.div_ceil(of_a_place).min(lines) * of_a_line;
+        let positions = before(share.start)..before(share.end);
+        for start in positions.clone().step_by(TILE) {
+            let tile = start..(start + TILE).min(positions.end);
+            self.places(phases, tile.clone(), share.start, places);
             patches.aim(&axes, tile.clone());
             // Where no tap reaches the places there are no sums.
             let mut sums = patches.multiply(level, dtype, planes, &axes, self.channels, filters);
             for (i, row) in rows.clone().enumerate() {
                 let bias = bias.get(i).copied().unwrap_or(0.0);
-                let line = grown(y, TILE);
-                line.fill(bias);
-                if let Some(sums) = sums.next() {
-                    line.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
+                for [(z, _), (row_of, _), (x, _)] in each(phases) {
+                    let first = (z * self.outputs[1] + row_of) * self.outputs[2] + x;
+                    let line = grown(y, TILE);
+                    line.fill(bias);
+                    if let Some(sums) = sums.next() {
+                        line.iter_mut().zip(sums).for_each(|(y, sum)| *y += sum);
+                    }
+                    let line = &line[..tile.len()];
+                    if dtype == DType::F32 {
+                        spread(line, places, &mut cx.result(0).row(row)[first..]);
+                        continue;
+                    }
+                    halves.resize(TILE, 0);
+                    let halves = &mut halves[..line.len()];
+                    convert::write(level, dtype, line, bytemuck::cast_slice_mut(halves));
+                    spread(halves, places, &mut cx.result(0).row(row)[first..]);
                 }
-                let line = &line[..tile.len()];
-                if dtype == DType::F32 {
-                    spread(line, places, cx.result(0).row(row));
-                    continue;
-                }
-                halves.resize(TILE, 0);
-                let halves = &mut halves[..line.len()];
-                convert::write(level, dtype, line, bytemuck::cast_slice_mut(halves));
-                spread(halves, places, cx.result(0).row(row));
             }
         }
     }
 
-    /// Where positions of a phase stand in a row of results.
-    fn places(&self, phases: [&Phase; 3], tile: Range<usize>, places: &mut Vec<usize>) {
+    /// Where positions of phases stand in a share of a row of results, after the first of each phase.
+    fn places(
+        &self,
+        phases: [&Phases; 3],
+        tile: Range<usize>,
+        before: usize,
+        places: &mut Vec<usize>,
+    ) {
         let [_, b, c] = phases;
         places.clear();
         places.extend(tile.map(|p| {
             let row = p / c.axis.outputs;
             let at = [row / b.axis.outputs, row % b.axis.outputs, p % c.axis.outputs];
-            let [z, y, x] = core::array::from_fn(|i| phases[i].first + at[i] * phases[i].apart);
-            (z * self.outputs[1] + y) * self.outputs[2] + x
+            let [z, y, x] = core::array::from_fn(|i| at[i] * phases[i].apart);
+            (z * self.outputs[1] + y) * self.outputs[2] + x - before
         }));
     }
+}
+
+/// One phase of each axis, in every way.
+fn each<'a>([a, b, c]: [&'a Phases; 3]) -> impl Iterator<Item = [&'a (usize, Vec<usize>); 3]> + 'a {
+    let last = move |a, b| c.each.iter().map(move |c| [a, b, c]);
+    a.each.iter().flat_map(move |a| b.each.iter().flat_map(move |b| last(a, b)))
 }
 
 /// Elements to their places.

@@ -2,8 +2,8 @@
 //!
 //! numerics    exp within 2 ulp ([`Simd::exp`]); silu, sigmoid and gelu are quotients of it, gelu_erf
 //!             and softplus polynomials of it, within 4e-7 (gelu_erf below -1: 6e-6, as the exponent
-//!             is rounded); tanh from libm, one by one; what f32 rounds once is exact; the others are
-//!             the reference's f64, rounded
+//!             is rounded); sin and cos up to 8192 within 2 ulp; tanh from libm, one by one; what f32
+//!             rounds once is exact; the others are the reference's f64, rounded
 
 use crate::simd::{LANES, Level, Simd, Task, dispatch};
 use rlx_core::math;
@@ -33,6 +33,12 @@ impl Function {
             Unary::Exp => dispatch(level, Map { y, f: Exp::Plain }),
             Unary::GeluErf => dispatch(level, Map { y, f: Exp::GeluErf }),
             Unary::Softplus => dispatch(level, Map { y, f: Exp::Softplus }),
+            Unary::Sin if y.iter().all(|y| y.abs() <= TURNS) => {
+                dispatch(level, Map { y, f: Exp::Sin })
+            }
+            Unary::Cos if y.iter().all(|y| y.abs() <= TURNS) => {
+                dispatch(level, Map { y, f: Exp::Cos })
+            }
             Unary::Abs => y.iter_mut().for_each(|y| *y = y.abs()),
             Unary::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
             Unary::Recip => y.iter_mut().for_each(|y| *y = 1.0 / *y),
@@ -50,7 +56,12 @@ enum Exp {
     Plain,
     GeluErf,
     Softplus,
+    Sin,
+    Cos,
 }
+
+/// Angles up to which their quarter turns are taken away exactly.
+const TURNS: f32 = 8192.0;
 
 struct Map<'a> {
     y: &'a mut [f32],
@@ -114,7 +125,47 @@ fn one<S: Simd>(s: S, f: Exp, x: S::F) -> S::F {
             }
             s.fma(s.add(t, t), y, s.max(x, s.splat(0.0)))
         }
+        Exp::Sin => sine(s, x, 0.0),
+        Exp::Cos => sine(s, x, 1.0),
     }
+}
+
+/// The sine of `x` and so many quarter turns.
+///
+/// `x = n pi / 2 + r`, `|r| <= pi / 4`: Taylor's series to `r^9` and `r^10` are off by less than 3e-9. Which of the
+/// two it is, and its sign, are sums of products with 0 and 1, which are exact.
+#[inline(always)]
+fn sine<S: Simd>(s: S, x: S::F, quarters: f32) -> S::F {
+    // pi / 2 in parts of so few bits that n times the first three is exact.
+    const PARTS: [f32; 4] = [
+        201.0 / (1 << 7) as f32,
+        2029.0 / (1 << 22) as f32,
+        1297.0 / (1u64 << 34) as f32,
+        2.563_344_2e-12,
+    ];
+    let (one, magic) = (s.splat(1.0), s.splat(12_582_912.0)); // 1.5 * 2^23
+    let round = |x| s.sub(s.add(x, magic), magic);
+    let half = |n| round(s.fma(n, s.splat(0.5), s.splat(-0.25)));
+    let n = round(s.mul(x, s.splat(core::f32::consts::FRAC_2_PI)));
+    let mut r = x;
+    for part in PARTS {
+        r = s.fma(n, s.splat(-part), r);
+    }
+    let r2 = s.mul(r, r);
+    let series = |terms: [f32; 4]| {
+        let [last, rest @ ..] = terms;
+        rest.iter().fold(s.splat(last), |y, c| s.fma(y, r2, s.splat(*c)))
+    };
+    let sin = series([1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0]);
+    let sin = s.fma(s.mul(sin, r2), r, r);
+    let cos = series([-1.0 / 3_628_800.0, 1.0 / 40_320.0, -1.0 / 720.0, 1.0 / 24.0]);
+    let cos = s.fma(s.fma(cos, r2, s.splat(-0.5)), r2, one);
+    let n = s.add(n, s.splat(quarters));
+    let turns = half(n);
+    let odd = s.fma(turns, s.splat(-2.0), n);
+    let back = s.fma(half(turns), s.splat(-2.0), turns);
+    let y = s.fma(cos, odd, s.mul(sin, s.sub(one, odd)));
+    s.mul(y, s.fma(back, s.splat(-2.0), one))
 }
 
 /// erfc of what is not negative: `e^(-z^2)` times a polynomial in `1 / (1 + z/2)`, its own

@@ -1,7 +1,8 @@
 //! matmul      y_i[m, n] = epilogue(sum_k x[m, k] w_i[n, k] + b_i[n])
 //! shapes      x f32|q8_0|q15_0|q8_k[.., k]   w_i any[n_i, k]   y_i f32[.., n_i]
 //! bytes       each weight once, of floats once for 128 rows of x; x from cache, once for 16 or 32 rows of a weight
-//! shares      columns of y: a worker owns the same share of every segment's rows
+//! shares      columns of y: a worker owns the same share of every segment's rows. Rows of y where floats have many:
+//!             each share of columns would read all of x
 //! numerics    with int8 x integer sums within a run of 16 or 32, else f32 sums in order of k
 
 use super::dense;
@@ -72,7 +73,9 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
     };
     let kernel = Matmul { m, k, blocks, segments, norm: op.norm, parts, epilogue: op.epilogue };
     let weights = parts.weights..parts.weights + op.segments;
-    let splits = vec![Split::Columns(4 * ROWS); step.results.len()];
+    let by_rows = blocks.is_none() && m >= MANY;
+    let split = if by_rows { Split::Runs(m) } else { Split::Columns(4 * ROWS) };
+    let splits = vec![split; step.results.len()];
     Ok(Planned::new(kernel, &splits, work).reads_panels(weights))
 }
 
@@ -80,6 +83,9 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
 /// core's second cache, or the third where they are long, and so many hide that every block reads the weights
 /// anew.
 const BLOCK: usize = 128;
+
+/// Rows of x from which on shares are rows.
+const MANY: usize = 16 * BLOCK;
 
 /// Memory of a worker that every matmul reuses.
 #[derive(Default)]
@@ -113,6 +119,8 @@ impl Kernel for Matmul {
 impl Matmul {
     fn run_with(&self, cx: &mut Cx<'_>, scratch: &mut Scratch) {
         let m = cx.real(self.m);
+        let own = cx.result(0).rows.clone();
+        let own = own.start.min(m)..own.end.min(m);
         let Scratch { x, int8, weights, y, up } = scratch;
         let integer = self.blocks.filter(|b| self.segments.iter().all(|s| s.meets(*b)));
         let x = match (integer, self.blocks, self.norm) {
@@ -131,23 +139,25 @@ impl Matmul {
                 weights::X::F32(x)
             }
             (None, None, Some(eps)) => {
-                let x = grown(x, m * self.k);
+                let x = grown(x, own.len() * self.k);
                 let weight = cx.slice(self.parts.norm.unwrap_or(1));
-                let source = cx.slice::<f32>(0).chunks_exact(self.k);
+                let source = cx.slice::<f32>(0)[own.start * self.k..].chunks_exact(self.k);
                 for (x, y) in source.zip(x.chunks_exact_mut(self.k)) {
                     rms_norm::row(cx.level, x, weight, eps, y);
                 }
                 weights::X::F32(x)
             }
-            (None, None, None) => weights::X::F32(&cx.slice(0)[..m * self.k]),
+            (None, None, None) => {
+                weights::X::F32(&cx.slice(0)[own.start * self.k..own.end * self.k])
+            }
         };
         // Blocks of integers are few bytes: all rows stay in cache.
-        let blocks = if matches!(x, weights::X::F32(_)) { m.div_ceil(BLOCK) } else { 1 };
-        let size = m.div_ceil(blocks.max(1)).max(1).next_multiple_of(dense::WHOLE);
-        for first in (0..m).step_by(size) {
-            let rows = first..(first + size).min(m);
+        let blocks = if matches!(x, weights::X::F32(_)) { own.len().div_ceil(BLOCK) } else { 1 };
+        let size = own.len().div_ceil(blocks.max(1)).max(1).next_multiple_of(dense::WHOLE);
+        for first in own.clone().step_by(size) {
+            let rows = first..(first + size).min(own.end);
             let x = match x {
-                weights::X::F32(x) => weights::X::F32(&x[rows.start * self.k..]),
+                weights::X::F32(x) => weights::X::F32(&x[(first - own.start) * self.k..]),
                 int8 => int8,
             };
             for i in 0..cx.results() {

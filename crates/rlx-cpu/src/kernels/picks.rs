@@ -63,9 +63,9 @@ struct Picks {
     value: [u8; 8],
 }
 
-/// Rows and columns that are turned at once.
+/// Rows and columns that are turned at once: a line of cache each, where rows that are a power of two apart would have
+/// the same few places of it.
 const TILE: usize = 16;
-const WIDTH: usize = 64;
 
 /// A kernel of these axes, for elements of `size` bytes: 1, 2, 4 or 8.
 pub(super) fn plan(mut axes: Vec<Axis>, size: usize, value: [u8; 8]) -> Planned {
@@ -162,15 +162,18 @@ impl Picks {
         (n - row % n).min(TILE).min(most).max(1)
     }
 
-    /// Rows whose sources stand side by side: a few columns of all of them, then the next ones.
+    /// Rows whose sources stand side by side, by squares: each source line is read once, and each result's written once.
     fn turn<const N: usize>(&self, x: &[[u8; N]], row: usize, rows: usize, y: &mut [[u8; N]]) {
         let (n, step) = (self.inner.len(), self.inner.step().unwrap_or(1) as usize);
         let start = self.base(row).zip(self.inner.at(0)).map_or(0, |(a, b)| (a + b) as usize);
-        for first in (0..n).step_by(WIDTH) {
-            let last = (first + WIDTH).min(n);
-            for r in 0..rows {
-                let from = x[start + r + first * step..].iter().step_by(step);
-                y[r * n + first..r * n + last].iter_mut().zip(from).for_each(|(y, x)| *y = *x);
+        let mut square = [[[0; N]; TILE]; TILE];
+        for first in (0..n).step_by(TILE) {
+            let columns = TILE.min(n - first);
+            for (c, line) in square[..columns].iter_mut().enumerate() {
+                line[..rows].copy_from_slice(&x[start + (first + c) * step..][..rows]);
+            }
+            for (r, y) in y.chunks_exact_mut(n).enumerate() {
+                y[first..first + columns].iter_mut().zip(&square).for_each(|(y, x)| *y = x[r]);
             }
         }
     }

@@ -66,6 +66,10 @@ pub(super) struct Product {
     pub(super) b: Side,
 }
 
+/// Columns from which on, and rows up to which, shares are columns: by rows each would pack all of b.
+const MANY: usize = 1024;
+const ROWS_OF_MANY: usize = 16;
+
 /// Rows of a batch that meet b where it stands: by the batch, not by the share, so that results do not depend
 /// on the threads.
 const FEW: usize = 2;
@@ -107,7 +111,12 @@ impl Product {
     pub(super) fn planned(self) -> Planned {
         let rows = self.batches.len() * self.m;
         let work = rows * self.n * self.k.max(1);
-        Planned::new(self, &[Split::Runs(rows)], work)
+        let split = if rows <= ROWS_OF_MANY && self.n >= MANY {
+            Split::Grid(rows, ROWS * self.dtype.block_bytes())
+        } else {
+            Split::Runs(rows)
+        };
+        Planned::new(self, &[split], work)
     }
 
     /// Rows `i` of a batch: `[rows][k]`.
@@ -179,10 +188,12 @@ impl Product {
             return;
         }
         let several = dense::TOGETHER * ROWS;
-        for start in (0..self.n).step_by(several) {
-            let j = start..(start + several).min(self.n);
+        let share = cx.result(0).columns::<u8>();
+        let share = share.start / size..share.end / size;
+        for start in share.clone().step_by(several) {
+            let j = start..(start + several).min(share.end);
             let panels = grown(panel, self.k * j.len().next_multiple_of(ROWS));
-            let columns = |p: usize| start + p * ROWS..(start + (p + 1) * ROWS).min(self.n);
+            let columns = |p: usize| start + p * ROWS..(start + (p + 1) * ROWS).min(share.end);
             for (p, panel) in panels.chunks_exact_mut((self.k * ROWS).max(1)).enumerate() {
                 self.panel(level, b, of_b, columns(p), room, panel);
             }
@@ -192,7 +203,8 @@ impl Product {
             let x = Rows { x, apart: self.k, k: self.k, n: i.len() };
             dense::add::<F32>(level, panels, x, Sums::new(y, i.len()));
             for (r, y) in y.chunks_exact(wide).enumerate() {
-                let to = &mut cx.result(0).row::<u8>(row + r)[j.start * size..j.end * size];
+                let to = &mut cx.result(0).row::<u8>(row + r)[(j.start - share.start) * size..]
+                    [..j.len() * size];
                 convert::write(level, self.dtype, &y[..j.len()], to);
             }
         }
@@ -208,7 +220,7 @@ impl Product {
         row: usize,
         sums: &mut Vec<f32>,
     ) -> bool {
-        let (k, n, level) = (self.k, self.n, cx.level);
+        let (k, level, share) = (self.k, cx.level, cx.result(0).columns::<f32>());
         let b: &[f32] = if b.is_empty() { &[] } else { bytemuck::cast_slice(b) };
         let (Places::Step(lines), Places::Step(step)) = (&self.b.lines, &self.b.k) else {
             return false;
@@ -216,7 +228,7 @@ impl Product {
         let b = &b[first.min(b.len())..];
         if *step == 1 || k == 1 {
             for (r, x) in x.chunks_exact(k.max(1)).enumerate() {
-                for (j, y) in cx.result(0).row::<f32>(row + r).iter_mut().enumerate() {
+                for (j, y) in share.clone().zip(cx.result(0).row::<f32>(row + r)) {
                     *y = dispatch(level, Dot { a: x, b: &b[j * lines..][..k] });
                 }
             }
@@ -224,10 +236,11 @@ impl Product {
         }
         if *lines == 1 {
             for (r, x) in x.chunks_exact(k.max(1)).enumerate() {
-                let sums = grown(sums, n);
+                let sums = grown(sums, share.len());
                 sums.fill(0.0);
                 for (kk, x) in x.iter().enumerate() {
-                    dispatch(level, AddScaled { x: &b[kk * step..][..n], by: *x, y: sums });
+                    let x_of = &b[kk * step..][share.clone()];
+                    dispatch(level, AddScaled { x: x_of, by: *x, y: sums });
                 }
                 cx.result(0).row::<f32>(row + r).copy_from_slice(sums);
             }

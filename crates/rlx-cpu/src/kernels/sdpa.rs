@@ -1,9 +1,12 @@
 //! sdpa        y[i, h] = softmax(cap(scale q[i, h] K[h']^T) + mask) V[h']               arXiv:2205.14135
 //! shapes      q, y f32|f16|bf16[b, s_q, heads, e|v] or [b, heads, s_q, e|v]   K, V of s_k and kv heads
-//! bytes       q and y once; K and V once for each share, packed, then from cache for each 48 queries
+//! bytes       q and y once; K and V once for each share, packed, then from cache for each 48 queries, or for each
+//!             16 where keys are few ([`few`])
 //! shares      heads of y where there are several, else rows
 //! numerics    online softmax over blocks of 128 keys, f32; exp within 2 ulp; a query that sees no key
 //!             gives zeros
+
+mod few;
 
 use super::attention::cap;
 use super::convert::{self, FLOATS};
@@ -191,6 +194,9 @@ impl Attend {
     /// Queries `i` of a head.
     fn head(&self, cx: &mut Cx<'_>, scratch: &mut Scratch, b: usize, h: usize, i: Range<usize>) {
         let kv = h / (self.op.heads / self.op.kv_heads.max(1)).max(1);
+        if self.is_for_few() {
+            return self.few(cx, scratch, b, [h, kv], i);
+        }
         self.pack(cx, scratch, b, kv);
         for start in i.clone().step_by(QUERIES) {
             self.tile(cx, scratch, b, h, start..(start + QUERIES).min(i.end));

@@ -1,6 +1,6 @@
 //! transpose   y[i_0, i_1, ..] = x with axis perm[0], perm[1], .. at these indices
 //! shapes      any, of any scalar type
-//! bytes       x and y once; 16 rows of 64 elements at a time where neighbours move apart
+//! bytes       x and y once; squares of 16 elements where neighbours move apart
 //! shares      rows of y
 //! numerics    a copy
 

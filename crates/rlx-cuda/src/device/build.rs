@@ -1,6 +1,6 @@
 //! A program's functions, launches and inputs.
 
-use super::{Buffer, Built, CudaDevice, Part, State, unknown};
+use super::{Buffer, Built, CudaDevice, Model, Part, State, unknown};
 use crate::driver::Driver;
 use crate::kernels::{Work, work};
 use rlx_core::ir::lir::Program;
@@ -30,7 +30,7 @@ impl<D: Driver> CudaDevice<D> {
             );
         }
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
-        let (mut parts, mut new, mut scratch) = (Vec::new(), Vec::new(), 0);
+        let (mut parts, mut new, mut scratch, mut counts) = (Vec::new(), Vec::new(), 0, 0);
         let products = self.driver.has_products();
         for (i, step) in program.steps.iter().enumerate() {
             for work in work(&program, step, &plan, products)? {
@@ -42,6 +42,7 @@ impl<D: Driver> CudaDevice<D> {
                         continue;
                     }
                 };
+                counts = counts.max(kernel.counts);
                 let function = match s.functions.get(&kernel.source) {
                     Some(&id) => id,
                     None => {
@@ -61,23 +62,30 @@ impl<D: Driver> CudaDevice<D> {
             }
             return Err(e);
         }
-        let scratch = self.scratch(s, m, scratch)?;
+        let scratch = self.shared(s, m, scratch, |model| &mut model.scratch)?;
+        let counts = self.shared(s, m, counts, |model| &mut model.counts)?;
         let inputs = self.create_all(s, program.inputs.iter().map(|i| i.bytes))?;
-        Ok(Built { model: m, program, parts, scratch, inputs })
+        Ok(Built { model: m, program, parts, scratch, counts, inputs })
     }
 
-    /// Scratch memory of a model with so many bytes, which programs share: what is queued runs in one order.
-    fn scratch(&self, s: &mut State, m: ModelId, bytes: u64) -> Result<Option<Buffer>> {
+    /// Zeroed memory of a model with so many bytes, which programs share: what is queued runs in one order.
+    fn shared(
+        &self,
+        s: &mut State,
+        m: ModelId,
+        bytes: u64,
+        list: fn(&mut Model) -> &mut Vec<Buffer>,
+    ) -> Result<Option<Buffer>> {
         if bytes == 0 {
             return Ok(None);
         }
-        let made = s.models.get(&m).map_or(&[][..], |model| &model.scratch);
-        if let Some(large) = made.iter().find(|b| b.bytes >= bytes) {
-            return Ok(Some(*large));
+        let made = s.models.get_mut(&m).map(list).into_iter().flatten();
+        if let Some(large) = made.map(|b| *b).find(|b| b.bytes >= bytes) {
+            return Ok(Some(large));
         }
         let buffer = self.create(s, bytes)?;
         if let Some(model) = s.models.get_mut(&m) {
-            model.scratch.push(buffer);
+            list(model).push(buffer);
         }
         Ok(Some(buffer))
     }

@@ -9,7 +9,7 @@ use rlx_core::runtime::device::{
 use rlx_core::sample::control::LEN;
 use rlx_core::{Error, Result};
 
-/// A program in a session, with products of the library for so many tokens at most.
+/// A program in a session, with products of the library and blocks of kernels for so many tokens at most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub session: SessionId,
@@ -32,10 +32,13 @@ impl Key {
 }
 
 impl Built {
-    /// How many tokens a submission has that writes this, where products depend on it.
+    /// How many tokens a submission has that writes this, where its work depends on it.
     fn tokens(&self, writes: &[Write]) -> Option<u64> {
         let control = self.program.control.filter(|c| c.slots == 1)?;
-        let is_part = |p: &(u32, Part)| matches!(&p.1, Part::Product(p) if p.per_token.is_some());
+        let is_part = |(_, part): &(u32, Part)| match part {
+            Part::Product(p) => p.per_token.is_some(),
+            Part::Kernel(_, kernel) => kernel.by_tokens.is_some(),
+        };
         if !self.parts.iter().any(is_part) {
             return None;
         }
@@ -139,6 +142,7 @@ impl<D: Driver> CudaDevice<D> {
                 Memory::Weights(n) => model.buffers.get(n as usize),
                 Memory::Input(n) => built.inputs.get(n as usize),
                 Memory::Scratch => built.scratch.as_ref(),
+                Memory::Counts => built.counts.as_ref(),
             };
             let missing = || {
                 Error::internal(format!("a step reads {:?}, which is not there", argument.memory))
@@ -150,7 +154,8 @@ impl<D: Driver> CudaDevice<D> {
             let work = match part {
                 Part::Kernel(function, kernel) => {
                     let arguments = kernel.arguments.iter().map(at).collect::<Result<_>>()?;
-                    let &Kernel { grid, threads, early, .. } = kernel;
+                    let &Kernel { threads, early, .. } = kernel;
+                    let grid = kernel.grid_of(key.tokens);
                     Work::Launch(Launch { function: *function, grid, threads, arguments, early })
                 }
                 Part::Product(p) => {

@@ -2,7 +2,7 @@
 
 use super::kv_write::is_cache;
 use super::takes::{self, Taken};
-use super::{Context, Emit, Kernel, cache_type, matrix, mismatch, unsupported};
+use super::{Context, Emit, Kernel, attention_one, cache_type, matrix, mismatch, unsupported};
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
@@ -30,6 +30,9 @@ pub(super) fn describe(emit: &mut Emit<'_>, step: &Step, op: &Attention) -> Resu
     }
     if op.ring {
         emit.define("RING", "");
+    }
+    if op.sinks {
+        emit.define("SINKS", "");
     }
     Ok(())
 }
@@ -72,6 +75,9 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     if rows * width == 0 {
         return Ok(Vec::new());
     }
+    if rows == 1 {
+        return attention_one::attention(step, op, cx);
+    }
     let mut emit = cx.emit(step);
     for x in step.operands.iter().chain(&step.results) {
         emit.argument(x)?;
@@ -79,15 +85,14 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     describe(&mut emit, step, op)?;
     emit.size("ROWS", rows)?;
     emit.size("HEADS", width / head)?;
-    if op.sinks {
-        emit.define("SINKS", "");
-    }
     let heads = width / head;
-    let (name, text, grid) = if in_tiles(step, rows, head) {
-        ("attention_tile", include_str!("attention_tile.cu"), [rows.div_ceil(TILE), heads, 1])
+    let (name, text, of_a_block) = if in_tiles(step, rows, head) {
+        ("attention_tile", include_str!("attention_tile.cu"), TILE)
     } else {
-        ("attention", include_str!("attention.cu"), [rows, heads, 1])
+        ("attention", include_str!("attention.cu"), 1)
     };
+    let grid = [rows.div_ceil(of_a_block), heads, 1];
     let parts = [include_str!("cache_cells.cuh"), include_str!("attention_row.cuh"), text];
-    Ok(vec![emit.kernel(name, &parts.concat(), grid, 128)?])
+    let kernel = emit.kernel(name, &parts.concat(), grid, 128)?;
+    Ok(vec![kernel.by_tokens(cx.tokens(), 0, 1, of_a_block)])
 }

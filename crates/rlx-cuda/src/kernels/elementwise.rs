@@ -1,7 +1,7 @@
 //! `map`, `zip` and `elementwise_region`: chains of scalar functions.
 
 use super::takes::{self, Taken};
-use super::{Context, Kernel, REGIONS, mismatch, scalar};
+use super::{Context, Kernel, REGIONS, matrix, mismatch, scalar};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Op, RegionStep, StepFn, StepOperand};
@@ -97,5 +97,7 @@ pub(super) fn elementwise(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> 
     emit.define("STEPS", lines.join(" "));
     emit.define("RESULT", format_args!("s{}", steps.len() - 1));
     let text = include_str!("elementwise.cu");
-    Ok(vec![emit.kernel("elementwise", text, [n.div_ceil(256), 1, 1], 256)?])
+    let (rows, _) = matrix(y)?;
+    let kernel = emit.kernel("elementwise", text, [n.div_ceil(256), 1, 1], 256)?;
+    Ok(vec![kernel.by_tokens(cx.live(step), 0, n / rows.max(1), 256)])
 }

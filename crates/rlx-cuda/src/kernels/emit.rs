@@ -19,6 +19,8 @@ pub enum Memory {
     Input(u32),
     /// Memory of the model for what kernels of one step leave each other.
     Scratch,
+    /// Numbers of the model that are zero before and after every kernel: its blocks count in them.
+    Counts,
 }
 
 /// An argument: a place in memory.

@@ -46,10 +46,7 @@ pub(super) fn gather(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.define("WIDTH", width);
     emit.weights("", table.ty.dtype, k)?;
     let threads = n * (k / width);
-    Ok(vec![emit.kernel(
-        "gather",
-        include_str!("gather.cu"),
-        [threads.div_ceil(128), 1, 1],
-        128,
-    )?])
+    let grid = [threads.div_ceil(128), 1, 1];
+    let kernel = emit.kernel("gather", include_str!("gather.cu"), grid, 128)?;
+    Ok(vec![kernel.by_tokens(cx.live(step), 0, k / width, 128)])
 }

@@ -81,7 +81,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
             };
             let sum = scratch.take(4 * halves_of_x * m * n);
             let (rows, columns, k) = (word(halves_of_x * m)?, word(n)?, word(k)?);
-            let per_token = step.live.filter(|_| halves_of_x == 1 && cx.control.is_some());
+            let per_token = cx.live(step).filter(|_| halves_of_x == 1);
             let product = Product { x: halves, w: place, y: sum, rows, columns, k, per_token };
             work.push(Work::Product(product));
             sums.push(sum);
@@ -125,12 +125,8 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
         emit.size("M", m)?;
         emit.size("N", n)?;
         let grid = [(n / 4).div_ceil(128), m, 1];
-        work.push(Work::Kernel(emit.kernel(
-            "matmul_finish",
-            include_str!("matmul_finish.cu"),
-            grid,
-            128,
-        )?));
+        let kernel = emit.kernel("matmul_finish", include_str!("matmul_finish.cu"), grid, 128)?;
+        work.push(Work::Kernel(kernel.by_tokens(cx.live(step), 1, 1, 1)));
     }
     Ok(Some(work))
 }
@@ -151,7 +147,8 @@ fn halves_of(
     emit.size("M", m)?;
     emit.size("K", k)?;
     emit.define("THREADS", "256u");
-    emit.kernel("halves", include_str!("halves.cu"), [m, 1, 1], 256)
+    let kernel = emit.kernel("halves", include_str!("halves.cu"), [m, 1, 1], 256)?;
+    Ok(kernel.by_tokens(cx.live(step), 0, 1, 1))
 }
 
 /// Weights as f16.

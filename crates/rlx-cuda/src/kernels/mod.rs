@@ -4,7 +4,7 @@
 //! weights, and the operator's file. Places are arguments, so that steps of one shape share a function.
 
 mod attention;
-mod attention_split;
+mod attention_one;
 mod causal_conv1d;
 mod copies;
 mod delta_net;
@@ -24,7 +24,6 @@ mod scalar;
 mod take_rows;
 mod takes;
 
-pub(crate) use attention_split::SPLITS;
 pub use emit::{Argument, Memory};
 
 use emit::Emit;
@@ -59,6 +58,23 @@ pub struct Kernel {
     pub threads: u32,
     /// Whether it may start while the kernel before it runs.
     pub early: bool,
+    /// Bytes of scratch memory, from its start on, that its own blocks leave each other.
+    pub scratch: u64,
+    /// Bytes of [`Memory::Counts`] that it reaches.
+    pub counts: u64,
+    /// Which of its blocks are for tokens that a submission may not have.
+    pub by_tokens: Option<ByTokens>,
+}
+
+/// An axis of blocks, as many as tokens need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByTokens {
+    /// The axis.
+    pub axis: usize,
+    /// Rows, or threads, of a token.
+    pub of_a_token: u64,
+    /// Rows, or threads, of a block.
+    pub of_a_block: u64,
 }
 
 /// A product of matrices by the card's library, as [`driver::Product`](crate::driver::Product) has it.
@@ -85,8 +101,8 @@ impl Work {
     /// Bytes of scratch memory that it reaches.
     pub fn scratch(&self) -> u64 {
         match self {
-            // What a kernel leaves in scratch memory a product reads, or the other way round.
-            Work::Kernel(_) => 0,
+            // What else kernels leave in scratch memory a product reads, or the other way round.
+            Work::Kernel(kernel) => kernel.scratch,
             Work::Product(p) => {
                 let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
                 let ends = [(p.x, 2 * rows * k), (p.w, 2 * columns * k), (p.y, 4 * rows * columns)];
@@ -105,6 +121,23 @@ impl Kernel {
     fn alone(self) -> Self {
         Kernel { early: false, ..self }
     }
+
+    /// The same, with blocks along an axis for the tokens of a submission alone. `rows`: those of a token, where rows of
+    /// absent tokens may be left out.
+    fn by_tokens(self, rows: Option<u64>, axis: usize, of_a_row: u64, of_a_block: u64) -> Self {
+        let of = |rows: u64| ByTokens { axis, of_a_token: rows * of_a_row, of_a_block };
+        Kernel { by_tokens: rows.map(of), ..self }
+    }
+
+    /// Blocks along each axis for so many tokens.
+    pub fn grid_of(&self, tokens: u64) -> [u32; 3] {
+        let mut grid = self.grid;
+        if let Some(ByTokens { axis, of_a_token, of_a_block }) = self.by_tokens {
+            let blocks = tokens.saturating_mul(of_a_token).div_ceil(of_a_block);
+            grid[axis] = grid[axis].min(u32::try_from(blocks).unwrap_or(u32::MAX));
+        }
+        grid
+    }
 }
 
 /// What kernels depend on beside their step.
@@ -120,6 +153,16 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     fn emit(&self, step: &Step) -> Emit<'_> {
         Emit::new(self.plan, self.control.zip(step.live))
+    }
+
+    /// Rows of a token in a step that leaves those of absent tokens out.
+    fn live(&self, step: &Step) -> Option<u64> {
+        step.live.filter(|_| self.control.is_some())
+    }
+
+    /// The same in a step that reads the control block, whose rows are tokens.
+    fn tokens(&self) -> Option<u64> {
+        self.control.map(|_| 1)
     }
 }
 
@@ -152,8 +195,6 @@ const ROWS: &[Row] = &[
     row("rope_kv_write", rope::takes_writes, rope::rope_kv_write),
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),
-    row("attention_split", attention_split::takes, attention_split::split),
-    row("attention_join", attention_split::takes_join, attention_split::join),
     row("map", elementwise::takes, elementwise::elementwise),
     row("zip", elementwise::takes, elementwise::elementwise),
     row("elementwise_region", elementwise::takes, elementwise::elementwise),
@@ -232,6 +273,9 @@ impl Emit<'_> {
             grid: grid.map(|n| n as u32),
             threads,
             early: true,
+            scratch: 0,
+            counts: 0,
+            by_tokens: None,
         })
     }
 }

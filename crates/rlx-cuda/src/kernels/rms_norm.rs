@@ -53,5 +53,6 @@ pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     }
     emit.define("SECOND_PARAMETER", second);
     emit.define("JOINED(v)", joined);
-    Ok(vec![emit.kernel("rms_norm", include_str!("rms_norm.cu"), [rows, 1, 1], THREADS)?])
+    let kernel = emit.kernel("rms_norm", include_str!("rms_norm.cu"), [rows, 1, 1], THREADS)?;
+    Ok(vec![kernel.by_tokens(cx.live(step), 0, 1, 1)])
 }

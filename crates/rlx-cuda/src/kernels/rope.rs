@@ -65,9 +65,10 @@ pub(super) fn rope(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let half = describe(&mut emit, &step.operands[1], head, op.style)?;
     emit.size("ROWS", rows)?;
     emit.size("WIDTH", width)?;
-    let threads = rows * (width / head) * (head - half);
+    let of_a_row = width / head * (head - half);
     let text = concat!(include_str!("rotation.cuh"), include_str!("rope.cu"));
-    Ok(vec![emit.kernel("rope", text, [threads.div_ceil(128), 1, 1], 128)?])
+    let kernel = emit.kernel("rope", text, [(rows * of_a_row).div_ceil(128), 1, 1], 128)?;
+    Ok(vec![kernel.by_tokens(cx.tokens(), 0, of_a_row, 128)])
 }
 
 pub(super) fn rope_kv_write(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
@@ -86,13 +87,14 @@ pub(super) fn rope_kv_write(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>
     describe_cache(&mut emit, cache, op.ring)?;
     emit.size("ROWS", rows)?;
     emit.size("WIDTH", width)?;
-    let queries = (rows * (width / head) * (head - half)).div_ceil(128);
+    let queries = (width / head * (head - half)).div_ceil(128);
     emit.size("QUERIES", queries)?;
-    let blocks = queries + (2 * rows * kv_width).div_ceil(128);
+    let blocks = queries + (2 * kv_width).div_ceil(128);
     let text = concat!(
         include_str!("rotation.cuh"),
         include_str!("cache_store.cuh"),
         include_str!("rope_kv_write.cu")
     );
-    Ok(vec![emit.kernel("rope_kv_write", text, [blocks, 1, 1], 128)?])
+    let kernel = emit.kernel("rope_kv_write", text, [blocks, rows, 1], 128)?;
+    Ok(vec![kernel.by_tokens(cx.tokens(), 1, 1, 1)])
 }
