@@ -185,6 +185,16 @@ inline T __ldg(const T* at) { return *at; }
 template <class T>
 inline T __ldcg(const T* at) { return *at; }
 
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+    return unsigned((uint64_t(high) << 32 | low) >> (by & 31));
+}
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
+    uint64_t bytes = uint64_t(b) << 32 | a;
+    unsigned y = 0;
+    for (unsigned i = 0; i < 4; i++) y |= unsigned(bytes >> 8 * (which >> 4 * i & 7) & 255) << 8 * i;
+    return y;
+}
+
 inline int __dp4a(int a, int b, int c) {
     for (int i = 0; i < 4; i++) c += int(int8_t(a >> 8 * i)) * int(int8_t(b >> 8 * i));
     return c;

@@ -7,7 +7,9 @@ use crate::program::len_and_done;
 use crate::run::Run;
 #[cfg(not(target_family = "wasm"))]
 use crate::times::Times;
-use rlx_core::runtime::device::{Outputs, ProgramId, WriteTo};
+#[cfg(not(target_family = "wasm"))]
+use rlx_core::runtime::device::ProgramId;
+use rlx_core::runtime::device::{Outputs, WriteTo};
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 

@@ -33,11 +33,9 @@ impl Function {
             Unary::Exp => dispatch(level, Map { y, f: Exp::Plain }),
             Unary::GeluErf => dispatch(level, Map { y, f: Exp::GeluErf }),
             Unary::Softplus => dispatch(level, Map { y, f: Exp::Softplus }),
-            Unary::Sin if y.iter().all(|y| y.abs() <= TURNS) => {
-                dispatch(level, Map { y, f: Exp::Sin })
-            }
-            Unary::Cos if y.iter().all(|y| y.abs() <= TURNS) => {
-                dispatch(level, Map { y, f: Exp::Cos })
+            Unary::Sin | Unary::Cos if y.iter().all(|y| y.abs() <= TURNS) => {
+                let quarters = if self.0 == Unary::Sin { 0.0 } else { 1.0 };
+                dispatch(level, Map { y, f: Exp::Sine { quarters } });
             }
             Unary::Abs => y.iter_mut().for_each(|y| *y = y.abs()),
             Unary::Sqrt => y.iter_mut().for_each(|y| *y = y.sqrt()),
@@ -56,8 +54,10 @@ enum Exp {
     Plain,
     GeluErf,
     Softplus,
-    Sin,
-    Cos,
+    /// The sine of x and so many quarter turns.
+    Sine {
+        quarters: f32,
+    },
 }
 
 /// Angles up to which their quarter turns are taken away exactly.
@@ -73,15 +73,12 @@ impl Task for Map<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let (whole, rest) = self.y.as_chunks_mut::<LANES>();
-        for y in whole {
-            s.store(one(s, self.f, s.load(y)), y);
-        }
-        if rest.is_empty() {
-            return;
-        }
         let mut last = [0.0; LANES];
         last[..rest.len()].copy_from_slice(rest);
-        s.store(one(s, self.f, s.load(&last)), &mut last);
+        // One loop for both, so that the functions are there once.
+        for y in whole.iter_mut().chain((!rest.is_empty()).then_some(&mut last)) {
+            s.store(one(s, self.f, s.load(y)), y);
+        }
         rest.copy_from_slice(&last[..rest.len()]);
     }
 }
@@ -125,8 +122,7 @@ fn one<S: Simd>(s: S, f: Exp, x: S::F) -> S::F {
             }
             s.fma(s.add(t, t), y, s.max(x, s.splat(0.0)))
         }
-        Exp::Sin => sine(s, x, 0.0),
-        Exp::Cos => sine(s, x, 1.0),
+        Exp::Sine { quarters } => sine(s, x, quarters),
     }
 }
 

@@ -302,6 +302,11 @@ fn rows_of(slice: &Slice) -> Result<(usize, usize)> {
     Ok((ahead.iter().product(), *last))
 }
 
+/// Shares of what is computed element by element: rows if there are many, for columns would be short pieces of each.
+fn by_elements(rows: usize) -> Split {
+    if rows < 64 { Split::Columns(64) } else { Split::Runs(rows) }
+}
+
 /// Elements before an axis, along it, and behind each of its indices.
 fn around(slice: &Slice, axis: usize) -> Result<[usize; 3]> {
     let dims = sizes(slice)?;

@@ -2,13 +2,12 @@
 //! shapes      a, y f32[rows, dim]   b as a, f32[dim], f32[rows, 1] or one; a and y may be one; all else by
 //!             `elementwise`
 //! bytes       12 per element
-//! shares      columns of y's rows
+//! shares      y's rows, or columns of them where they are few
 //! numerics    rounded once; pow within the reference's f64
 
 #[cfg(feature = "graphs")]
 use super::elementwise;
-use super::{Kernel, Planned, claim, math};
-use crate::place::Split;
+use super::{Kernel, Planned, by_elements, claim, math, rows_of};
 use crate::view::Cx;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Binary, Zip};
@@ -21,6 +20,7 @@ use rlx_core::{Error, Result};
 struct ZipKernel {
     f: Binary,
     b: Repeat,
+    width: usize,
 }
 
 /// How b repeats to a.
@@ -79,7 +79,8 @@ pub(super) fn plan(op: &Zip, step: &Step) -> Result<Planned> {
     let [a, b] = [0, 1].map(|i| &step.operands[i].ty.shape);
     let b = Repeat::of(a, b).ok_or_else(|| Error::internal("zip: shapes"))?;
     let work = step.results[0].bytes as usize;
-    Ok(Planned::new(ZipKernel { f: op.f, b }, &[Split::Columns(64)], work))
+    let (rows, width) = rows_of(&step.results[0])?;
+    Ok(Planned::new(ZipKernel { f: op.f, b, width }, &[by_elements(rows)], work))
 }
 
 /// `y = f(y, b)`.
@@ -91,9 +92,8 @@ impl Kernel for ZipKernel {
     fn run(&self, cx: &mut Cx<'_>) {
         let (a, b) = (cx.slice::<f32>(0), cx.slice::<f32>(1));
         let (columns, rows) = (cx.result(0).columns::<f32>(), cx.result(0).rows.clone());
-        let of_b = if self.b == Repeat::No { b.len() } else { 0 };
-        let width = a.len().max(of_b) / rows.len().max(1);
-        for r in 0..cx.real(rows.end) {
+        let width = self.width;
+        for r in rows.start..cx.real(rows.end) {
             let y = cx.result(0).row(r);
             if !a.is_empty() {
                 y.copy_from_slice(&a[r * width..][columns.clone()]);

@@ -1,17 +1,33 @@
 // Packed weights, as rlx-core's `formats` has them: `decode8` gives elements i to i + 7 of a row, i a multiple of 8.
 // Each product is rounded as there: `d * scale`, then times the integer, then less the minimum. `one` gives an element
-// of a type whose rows may end within eight. K, the length of a row, says whether rows of floats begin at whole words.
+// of a type whose rows may end within eight. `parts8` gives integers instead, and what they are multiplied with and added
+// to: a product's sum needs these once for eight. K, the length of a row, says whether rows of floats begin at whole words.
 
 // Eight bytes that begin at a multiple of ALIGN.
 template <u32 ALIGN>
 __device__ __forceinline__ u64 bytes8(const u8* at) {
     if (ALIGN == 8) return *(const u64*)at;
     if (ALIGN == 4) return u64(((const u32*)at)[0]) | u64(((const u32*)at)[1]) << 32;
-    const u16* x = (const u16*)at;
-    u32 low = u32(x[0]) | u32(x[1]) << 16, high = u32(x[2]) | u32(x[3]) << 16;
-    return u64(low) | u64(high) << 32;
+    // Words around them: the third one has bytes of these eight if they begin within a word.
+    const u32* words = (const u32*)(at - (size_t(at) & 2));
+    u32 by = (size_t(at) & 2) * 8;
+    u32 a = words[0], b = words[1], c = by ? words[2] : 0;
+    return u64(__funnelshift_r(a, b, by)) | u64(__funnelshift_r(b, c, by)) << 32;
 }
 __device__ __forceinline__ u32 byte_of(u64 bytes, u32 j) { return u32(bytes >> (8 * j)) & 255; }
+
+// Eight bytes of integers less `zero`. A byte is the last one of a float's from 2^23 on, which takes one instruction where
+// a conversion waits for the few units that do it.
+__device__ __forceinline__ void floats_of(u64 bytes, float zero, float y[8]) {
+#pragma unroll
+    for (u32 j = 0; j < 8; j++) {
+        u32 word = j < 4 ? u32(bytes) : u32(bytes >> 32);
+        y[j] = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650u + j % 4)) - (8388608.0f + zero);
+    }
+}
+#define LOW_NIBBLES 0x0f0f0f0f0f0f0f0full
+#define LOW_PAIRS 0x0303030303030303ull
+#define LOW_BITS 0x0101010101010101ull
 
 // Eight numbers of 16 bits of a row, as two words of four.
 struct Eight16 {
@@ -71,6 +87,19 @@ struct Nibbles {
             y[j] = MIN ? __fadd_rn(__fmul_rn(float(q), d), m) : float(q - ZERO) * d;
         }
     }
+    static __device__ __forceinline__ void parts8(const u8* row, u32 i, float q[8], float& scale, float& minimum) {
+        const u8* b = row + i / 32 * BYTES;
+        scale = half_at(b);
+        minimum = MIN ? half_at(b + 2) : 0.0f;
+        u64 x = bytes8<BYTES % 8 == 0 ? 8 : BYTES % 4 == 0 ? 4 : 2>(b + QUANTS + i % 16) >> (i % 32 / 16 * 4) & LOW_NIBBLES;
+        if (HIGH) {
+            u32 bits = u32(b[HIGH + i % 32 / 8]);
+            // Bit j goes to bit 4 of byte j.
+            u32 low = (bits & 15) * 0x00204081u & 0x01010101u, high = (bits >> 4) * 0x00204081u & 0x01010101u;
+            x |= (u64(low) | u64(high) << 32) << 4;
+        }
+        floats_of(x, float(ZERO), q);
+    }
 };
 typedef Nibbles<18, 2, 0, 8, false> Q4_0;
 typedef Nibbles<20, 4, 0, 0, true> Q4_1;
@@ -83,6 +112,12 @@ struct Q8_0 {
         u64 q = bytes8<2>(b + 2 + i % 32);
 #pragma unroll
         for (u32 j = 0; j < 8; j++) y[j] = float(i8(byte_of(q, j))) * d;
+    }
+    static __device__ __forceinline__ void parts8(const u8* row, u32 i, float q[8], float& scale, float& minimum) {
+        const u8* b = row + i / 32 * 34;
+        scale = half_at(b);
+        minimum = 0.0f;
+        floats_of(bytes8<2>(b + 2 + i % 32) ^ 0x8080808080808080ull, 128.0f, q);
     }
 };
 struct Q1_0 {
@@ -111,6 +146,14 @@ struct Q2K {
 #pragma unroll
         for (u32 j = 0; j < 8; j++) y[j] = __fadd_rn(__fmul_rn(ds, float(byte_of(q, j) & 3)), -mt);
     }
+    static __device__ __forceinline__ void parts8(const u8* row, u32 i, float q[8], float& scale, float& minimum) {
+        const u8* b = row + i / 256 * 84;
+        u32 e = i % 256, part = e / 16;
+        scale = half_at(b + 80) * float(b[part] & 15);
+        minimum = -half_at(b + 82) * float(b[part] >> 4);
+        u64 x = bytes8<4>(b + 16 + 32 * (part / 8) + part % 2 * 16 + e % 16) >> (part / 2 % 4 * 2);
+        floats_of(x & LOW_PAIRS, 0.0f, q);
+    }
 };
 struct Q3K {
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
@@ -126,6 +169,18 @@ struct Q3K {
         for (u32 j = 0; j < 8; j++) {
             y[j] = ds * float(int(byte_of(q, j) & 3 | (byte_of(high, j) & 1) << 2) - 4);
         }
+    }
+    static __device__ __forceinline__ void parts8(const u8* row, u32 i, float q[8], float& scale, float& minimum) {
+        const u8* b = row + i / 256 * 110;
+        u32 e = i % 256, part = e / 16;
+        const u8* s = b + 96;
+        u32 bits = (s[part % 8] >> (4 * (part / 8)) & 15) | (s[8 + part % 4] >> (2 * (part / 4)) & 3) << 4;
+        scale = half_at(b + 108) * float(int(bits) - 32);
+        minimum = 0.0f;
+        u32 at = part % 2 * 16 + e % 16;
+        u64 x = bytes8<2>(b + 32 + 32 * (part / 8) + at) >> (part / 2 % 4 * 2) & LOW_PAIRS;
+        u64 high = bytes8<2>(b + at) >> (part / 2) & LOW_BITS;
+        floats_of(x | high << 2, 4.0f, q);
     }
 };
 // Scale and minimum of a run of 32, six bits each.
@@ -155,6 +210,16 @@ struct K45 {
             y[j] = __fadd_rn(__fmul_rn(ds, float(x)), -mt);
         }
     }
+    static __device__ __forceinline__ void parts8(const u8* row, u32 i, float q[8], float& scale, float& minimum) {
+        const u8* b = row + i / 256 * BYTES;
+        u32 e = i % 256, run = e / 32;
+        scale_min(b + 4, run, scale, minimum);
+        scale *= half_at(b);
+        minimum *= -half_at(b + 2);
+        u64 x = bytes8<8>(b + QUANTS + 32 * (run / 2) + e % 32) >> (run % 2 * 4) & LOW_NIBBLES;
+        if (FIFTH) x |= (bytes8<8>(b + 16 + e % 32) >> run & LOW_BITS) << 4;
+        floats_of(x, 0.0f, q);
+    }
 };
 typedef K45<144, 16, false> Q4K;
 typedef K45<176, 48, true> Q5K;
@@ -171,4 +236,29 @@ struct Q6K {
             y[j] = ds * float(q);
         }
     }
+    static __device__ __forceinline__ void parts8(const u8* row, u32 i, float q[8], float& scale, float& minimum) {
+        const u8* b = row + i / 256 * 210;
+        u32 e = i % 256, half = e / 128, run = e / 32 % 4, l = e % 32;
+        scale = half_at(b + 208) * float(i8(b[192 + e / 16]));
+        minimum = 0.0f;
+        u64 low = bytes8<2>(b + 64 * half + 32 * (run % 2) + l) >> (4 * (run / 2)) & LOW_NIBBLES;
+        u64 high = bytes8<2>(b + 128 + 32 * half + l) >> (2 * run) & LOW_PAIRS;
+        floats_of(low | high << 4, 32.0f, q);
+    }
 };
+
+// Types with `parts8`.
+template <class F>
+constexpr bool IN_PARTS = false;
+template <u32 BYTES, u32 QUANTS, u32 HIGH, int ZERO, bool MIN>
+constexpr bool IN_PARTS<Nibbles<BYTES, QUANTS, HIGH, ZERO, MIN>> = true;
+template <u32 BYTES, u32 QUANTS, bool FIFTH>
+constexpr bool IN_PARTS<K45<BYTES, QUANTS, FIFTH>> = true;
+template <>
+constexpr bool IN_PARTS<Q8_0> = true;
+template <>
+constexpr bool IN_PARTS<Q2K> = true;
+template <>
+constexpr bool IN_PARTS<Q3K> = true;
+template <>
+constexpr bool IN_PARTS<Q6K> = true;

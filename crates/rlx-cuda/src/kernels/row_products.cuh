@@ -8,6 +8,32 @@ constexpr bool IS_THERE = true;
 template <>
 constexpr bool IS_THERE<Absent> = false;
 
+// Adds the products of eight elements of a row of weights to the sums of Rows rows of x, which are `v` and add up to
+// `totals`.
+template <class F, u32 Rows, u32 Columns>
+__device__ __forceinline__ void add_eight(const u8* __restrict__ row, u32 k, const float (*v)[8], const float* totals,
+                                          float (*sums)[Columns], u32 c) {
+    float e[8];
+    if constexpr (IN_PARTS<F>) {
+        float scale, minimum;
+        F::parts8(row, k, e, scale, minimum);
+#pragma unroll
+        for (u32 m = 0; m < Rows; m++) {
+            float sum = 0.0f;
+#pragma unroll
+            for (u32 j = 0; j < 8; j++) sum = fmaf(e[j], v[m][j], sum);
+            sums[m][c] = fmaf(scale, sum, fmaf(minimum, totals[m], sums[m][c]));
+        }
+    } else {
+        F::decode8(row, k, e);
+#pragma unroll
+        for (u32 m = 0; m < Rows; m++) {
+#pragma unroll
+            for (u32 j = 0; j < 8; j++) sums[m][c] = fmaf(e[j], v[m][j], sums[m][c]);
+        }
+    }
+}
+
 // Sums of the products of Rows rows of x, K long and one behind the other, with Columns rows of weights, and of as many
 // of a second weight, which are `ups`. The lanes of Warps warps take 8 elements of k each in turn, and each has the
 // sums of its own: a row of x is read once for all columns, and what is read waits for nothing. Columns past the last
@@ -38,18 +64,18 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
             }
 #endif
         }
+        float totals[Rows];
+#pragma unroll
+        for (u32 m = 0; m < Rows; m++) {
+            totals[m] = 0.0f;
+#pragma unroll
+            for (u32 j = 0; j < 8; j++) totals[m] += v[m][j];
+        }
 #pragma unroll
         for (u32 c = 0; c < Columns; c++) {
-            float e[8], f[8];
-            F::decode8(w + size_t(min(c, last)) * row_bytes, k, e);
-            Up::decode8(up + size_t(min(c, last)) * up_row_bytes, k, f);
-#pragma unroll
-            for (u32 m = 0; m < Rows; m++) {
-#pragma unroll
-                for (u32 j = 0; j < 8; j++) {
-                    sums[m][c] = fmaf(e[j], v[m][j], sums[m][c]);
-                    if (IS_THERE<Up>) ups[m][c] = fmaf(f[j], v[m][j], ups[m][c]);
-                }
+            add_eight<F, Rows, Columns>(w + size_t(min(c, last)) * row_bytes, k, v, totals, sums, c);
+            if constexpr (IS_THERE<Up>) {
+                add_eight<Up, Rows, Columns>(up + size_t(min(c, last)) * up_row_bytes, k, v, totals, ups, c);
             }
         }
     }
