@@ -370,7 +370,7 @@ impl Driver for Cuda {
         let mut graph = None;
         if !work.is_empty() {
             self.stream
-                .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+                .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
                 .map_err(failed)?;
             let queued = work.iter().try_for_each(|work| match work {
                 Work::Launch(launch) => self.launch(launch),

@@ -10,8 +10,6 @@ use rlx_core::types::{Kind, Type};
 
 /// Rows of x that are multiplied by a block for each few columns; more of them by tiles.
 const FEW: u64 = 8;
-/// Elements of the longest row that one warp reads alone: 16 steps of it.
-const LONG: u64 = 4096;
 
 /// Rows of f32, biases too; weights of any type that is decoded. One row may be normed first. Where x may be rounded
 /// (`half`) and the library has no such product, it is not.
@@ -55,8 +53,6 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
-    // Of longer rows the warps of a block have parts; of others each has columns of its own.
-    let long_rows = k > LONG;
     // More columns of a block read a row of x less often, and leave fewer blocks.
     let columns = match (few, m, is_glu) {
         (false, ..) => 64,
@@ -107,8 +103,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
             parameters.add("const float*", &residual, &step.operands[at])?;
         }
         parameters.add("float*", &format!("y{i}"), y)?;
-        let of_a_block = if few && !long_rows { 4 * columns } else { columns };
-        let count = n.div_ceil(of_a_block);
+        let count = n.div_ceil(columns);
         segments += &format!(
             "SEGMENT(W{i}_FORMAT, {count}u, w{i}, W{i}_ROW_BYTES, {}u, {up}, {bias}, {up_bias}, {residual}, y{i}) ",
             super::word(n)?
@@ -132,7 +127,6 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.define("K", super::word(k)?);
     emit.size("M", m)?;
     emit.size("COLUMNS", columns)?;
-    emit.define("LONG_ROWS", u8::from(long_rows));
     let kernel = if few {
         let text = concat!(
             include_str!("segment.cuh"),

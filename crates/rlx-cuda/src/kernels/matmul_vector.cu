@@ -1,18 +1,10 @@
 // matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for few rows of x and up to four weights
 // shapes      x f32[M, K]    W FORMAT[N, K]    y f32[M, N]    norm f32[K]: x is its RMS norm first
 // bytes       W once; x from a cache, for each COLUMNS columns
-// launch      a block is 4 warps, of which each SHARING have OWN columns of one weight: their lanes take 8 elements
-//             of k each in turn
+// launch      a block of 4 warps is COLUMNS columns of one weight: its lanes take 8 elements of k each in turn
 // numerics    f32; a sum for each lane in order of k, then a tree for each warp, then warps in order; the norm's root
 //             multiplies the sum
 #define WARPS (128u / WARP)
-#if LONG_ROWS
-#define SHARING WARPS
-#define OWN COLUMNS
-#else
-#define SHARING 1u
-#define OWN (COLUMNS * WARP / 32u)
-#endif
 
 #ifndef GLU
 #define UP_FORMAT Absent
@@ -36,31 +28,27 @@ template <u32 Count>
 __device__ __forceinline__ float all_of(const float (*parts)[Count], u32 i) {
     float all = 0.0f;
 #pragma unroll
-    for (u32 warp = 0; warp < SHARING; warp++) all += parts[warp][i];
+    for (u32 warp = 0; warp < WARPS; warp++) all += parts[warp][i];
     return all;
 }
 
 template <class F>
 __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, const float* __restrict__ norm,
                                         const Segment s) {
-    __shared__ float parts[WARPS][M * OWN];
-    // Columns of a block begin with those of its first warps.
-    u32 first = block * (OWN * (WARPS / SHARING)), of_block = min(s.n - first, OWN * (WARPS / SHARING));
-    fetch_ahead(s.w + size_t(first) * s.row_bytes, of_block * s.row_bytes);
-    fetch_ahead(s.up + size_t(first) * UP_ROW_BYTES, of_block * UP_ROW_BYTES);
-    wait_for_previous();
-    u32 group = threadIdx.x / (SHARING * WARP), thread = threadIdx.x % (SHARING * WARP);
-    // Warps behind the last column compute it once more.
-    u32 n0 = min(first + group * OWN, s.n - 1), last = s.n - 1 - n0;
+    __shared__ float parts[WARPS][M * COLUMNS];
+    u32 n0 = block * COLUMNS, thread = threadIdx.x, last = s.n - 1 - n0;
     const u8* w = s.w + size_t(n0) * s.row_bytes;
+    fetch_ahead(w, (min(last, COLUMNS - 1u) + 1u) * s.row_bytes);
     const u8* up = s.up + size_t(n0) * UP_ROW_BYTES;
-    float sums[M][OWN] = {}, ups[M][OWN] = {}, squares[M] = {};
-    add_products<F, UP_FORMAT, M, OWN, SHARING>(x, norm, w, s.row_bytes, up, UP_ROW_BYTES, last, thread, sums, ups,
-                                                    squares);
-    put_sums<M, OWN>(sums, parts);
+    fetch_ahead(up, (min(last, COLUMNS - 1u) + 1u) * UP_ROW_BYTES);
+    wait_for_previous();
+    float sums[M][COLUMNS] = {}, ups[M][COLUMNS] = {}, squares[M] = {};
+    add_products<F, UP_FORMAT, M, COLUMNS, WARPS>(x, norm, w, s.row_bytes, up, UP_ROW_BYTES, last, thread, sums, ups,
+                                                  squares);
+    put_sums<M, COLUMNS>(sums, parts);
 #ifdef GLU
-    __shared__ float up_parts[WARPS][M * OWN];
-    put_sums<M, OWN>(ups, up_parts);
+    __shared__ float up_parts[WARPS][M * COLUMNS];
+    put_sums<M, COLUMNS>(ups, up_parts);
 #endif
 #ifdef NORM
     __shared__ float square_parts[WARPS][M];
@@ -69,15 +57,14 @@ __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, 
     put_sums<M, 1>(of_rows, square_parts);
 #endif
     __syncthreads();
-    u32 m = thread / OWN, c = thread % OWN, n = first + group * OWN + c;
+    u32 m = thread / COLUMNS, c = thread % COLUMNS, n = n0 + c;
     if (m >= M || n >= s.n) return;
-    u32 warp = group * SHARING;
-    float v = all_of<M * OWN>(parts + warp, m * OWN + c), u = 0.0f;
+    float v = all_of<M * COLUMNS>(parts, m * COLUMNS + c), u = 0.0f;
 #ifdef GLU
-    u = all_of<M * OWN>(up_parts + warp, m * OWN + c);
+    u = all_of<M * COLUMNS>(up_parts, m * COLUMNS + c);
 #endif
 #ifdef NORM
-    float scale = rsqrtf(all_of<M>(square_parts + warp, m) / float(K) + EPS);
+    float scale = rsqrtf(all_of<M>(square_parts, m) / float(K) + EPS);
     v *= scale;
     u *= scale;
 #endif
