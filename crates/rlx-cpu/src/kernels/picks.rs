@@ -164,7 +164,7 @@ impl Picks {
         (n - row % n).min(TILE).min(most).max(1)
     }
 
-    /// Rows whose sources stand side by side, by squares: each source line is read once, and each result's written once.
+    /// Rows whose sources stand side by side, by squares: a source's line is read once, and a result's written once.
     fn turn<const N: usize>(&self, x: &[[u8; N]], row: usize, rows: usize, y: &mut [[u8; N]]) {
         let (n, step) = (self.inner.len(), self.inner.step().unwrap_or(1) as usize);
         let start = self.base(row).zip(self.inner.at(0)).map_or(0, |(a, b)| (a + b) as usize);

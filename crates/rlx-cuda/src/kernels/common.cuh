@@ -5,11 +5,14 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+// The second has blocks of so many threads, which bounds the registers of each.
 #ifdef RLX_EMULATOR
 #define KERNEL(name) static void name
+#define KERNEL_OF(name, threads) static void name
 #define WARP RLX_WARP
 #else
 #define KERNEL(name) extern "C" __global__ void name
+#define KERNEL_OF(name, threads) extern "C" __global__ void __launch_bounds__(threads) name
 #define WARP 32
 #endif
 #if WARP == 64

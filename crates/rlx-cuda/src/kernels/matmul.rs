@@ -53,11 +53,12 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
-    // More columns of a block read a row of x less often, and leave fewer blocks.
-    let columns = match (few, m, is_glu) {
-        (false, ..) => 64,
-        (true, 1, false) => 4,
-        _ => 2,
+    // More columns of a block read a row of x less often, and leave fewer blocks. One row has as many threads as need
+    // one step or two for it: what a card has in flight is what each thread asks for before it waits.
+    let (columns, threads) = match (few, m) {
+        (false, _) => (64, 256),
+        (true, 1) => (8, (k / 8).next_power_of_two().clamp(128, 512) as u32),
+        _ => (2, 128),
     };
     let mut emit = cx.emit(step);
     let mut parameters = Parameters { emit: &mut emit, text: Vec::new() };
@@ -128,12 +129,13 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("M", m)?;
     emit.size("COLUMNS", columns)?;
     let kernel = if few {
+        emit.size("THREADS", threads.into())?;
         let text = concat!(
             include_str!("segment.cuh"),
             include_str!("row_products.cuh"),
             include_str!("matmul_vector.cu")
         );
-        emit.kernel("matmul_vector", text, [blocks, 1, 1], 128)
+        emit.kernel("matmul_vector", text, [blocks, 1, 1], threads)
     } else {
         // Eight elements of a row are read at once.
         let whole = k.is_multiple_of(8) && step.operands[0].offset.is_multiple_of(16);
@@ -143,7 +145,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
             include_str!("tile_sums.cuh"),
             include_str!("matmul_tile.cu")
         );
-        let kernel = emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], 256);
+        let kernel = emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], threads);
         kernel.map(Kernel::alone)
     };
     Ok(vec![kernel?])

@@ -122,7 +122,7 @@ impl Kernel {
         Kernel { early: false, ..self }
     }
 
-    /// The same, with blocks along an axis for the tokens of a submission alone. `rows`: those of a token, where rows of
+    /// The same, with blocks along an axis for the tokens of a submission alone. `rows`: a token's, where those of
     /// absent tokens may be left out.
     fn by_tokens(self, rows: Option<u64>, axis: usize, of_a_row: u64, of_a_block: u64) -> Self {
         let of = |rows: u64| ByTokens { axis, of_a_token: rows * of_a_row, of_a_block };
