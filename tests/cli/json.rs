@@ -364,10 +364,12 @@ fn a_profile_has_every_launch_with_its_time_and_its_bytes() {
     let trace = folder("bench_profile").join("trace.json");
     let path = trace.to_str().unwrap();
     let sizes = ["--prompt-tokens", "70", "--tokens", "3", "--context", "128"];
-    let profile = ["bench", "--model", SMALL, "--device", "webgpu", "--profile", "--json"];
-    let value = json(&[&profile[..], &sizes, &["--trace", path]].concat());
-    for (phase, submissions) in [("prefill", 1), ("decode", 3)] {
-        let phase = &value[phase];
+    let profile = |device| ["bench", "--model", SMALL, "--device", device, "--profile", "--json"];
+    let webgpu = json(&[&profile("webgpu")[..], &sizes, &["--trace", path]].concat());
+    let cpu = json(&[&profile("cpu")[..], &sizes].concat());
+    let phases = |value: Value| [("prefill", 1), ("decode", 3)].map(|(p, n)| (value[p].clone(), n));
+    assert!(cpu["copy_gb_per_s"].as_f64().unwrap() > 0.0);
+    for (phase, submissions) in phases(webgpu).into_iter().chain(phases(cpu)) {
         assert_eq!(phase["submissions"], submissions);
         let kernels = phase["kernels"].as_array().unwrap();
         assert!(kernels.iter().any(|k| k["step"] == "ffn_down" && k["launches"] == 2));
@@ -387,8 +389,8 @@ fn a_profile_has_every_launch_with_its_time_and_its_bytes() {
 #[test]
 fn a_device_that_times_no_launches_says_so() {
     let options = ["--prompt-tokens", "1", "--tokens", "1"];
-    let mut command = rlx(&["bench", "--model", SMALL, "--profile"]);
+    let mut command = rlx(&["bench", "--model", SMALL, "--device", "reference", "--profile"]);
     let (code, stdout, stderr) = run(command.args(options));
     assert_eq!((code, stdout.as_str()), (3, ""));
-    assert!(stderr.contains("the device cpu does not time launches"), "{stderr}");
+    assert!(stderr.contains("the device reference does not time launches"), "{stderr}");
 }

@@ -5,6 +5,7 @@ use crate::block_on::block_on;
 use crate::load::milliseconds;
 use crate::remembered::{TUNINGS, file, remember, remembered};
 use crate::report::{Report, first_guess, measure};
+use crate::tools::copies;
 use core::fmt;
 use core::future::Future;
 use core::pin::pin;
@@ -103,7 +104,7 @@ pub const DEVICES: &[DeviceRow] = &[
         backend: FusionTarget::Cpu,
         keeps_maps: true,
         target: kernels_of_the_cpu,
-        copy_rate: None,
+        copy_rate: Some(|options| copies::copy_rate(options.threads)),
         tune: None,
         report: None,
         tuning_from: None,

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod convert;
+pub mod copies;
 pub mod fidelity;
 pub mod kernel_times;
 pub mod mix;
