@@ -15,6 +15,11 @@ LONG_MB = 10
 """Most memory that ten minutes may take beside what one takes."""
 READ = ["WAV", "WAVEX", "FLAC", "OGG", "MP3"]
 """Containers, as libsndfile names them, that are read."""
+LONG_FORMS = [
+    (16_000, 1, {"format": "WAV"}), (48_000, 2, {"format": "WAV"}), (44_100, 2, {"format": "FLAC"}),
+    (44_100, 2, {"format": "OGG"}), (44_100, 1, {"format": "MP3"}),
+]
+"""Rates, channels and containers of long sounds."""
 REFUSED_TEXT = "support"
 
 
@@ -126,7 +131,7 @@ class Sounds:
 
     def long(self, sound):
         """Ten minutes take no more memory than one."""
-        for rate, channels, options in [(16_000, 1, {"format": "WAV"}), (48_000, 2, {"format": "WAV"}), (44_100, 2, {"format": "FLAC"}), (44_100, 2, {"format": "OGG"}), (44_100, 1, {"format": "MP3"})]:
+        for rate, channels, options in LONG_FORMS:
             answers = []
             for seconds in (60, LONG_SECONDS):
                 mono = np.resize(at_rate(sound, rate), seconds * rate)
