@@ -116,6 +116,51 @@ fn products_are_those_of_every_type_for_few_rows_and_many() {
     }
 }
 
+/// A row of x, whose weights are read by 32 elements: groups of lanes that are less than full, several of a block, one,
+/// and rows longer than they are; two weights of one type, and of two; the last columns.
+#[test]
+fn products_of_one_row_come_by_groups_of_lanes() {
+    let mut rng = Rng(27);
+    let types = [
+        DType::F32,
+        DType::F16,
+        DType::BF16,
+        DType::Block(BlockFormat::Q5_1),
+        DType::Block(BlockFormat::Q8_0),
+        DType::Block(BlockFormat::Q4K),
+        DType::Block(BlockFormat::Q5K),
+        DType::Block(BlockFormat::Q6K),
+        DType::Block(BlockFormat::Iq4Xs),
+    ];
+    for (i, dtype) in types.into_iter().enumerate() {
+        for (k, n) in [(256u64, 13u64), (2048, 9), (4352, 5), (16_640, 2)] {
+            let mut w = |dtype| {
+                weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize))
+            };
+            let ws = [w(dtype), w(dtype), w(types[(i + 1) % types.len()])];
+            // A few results may all be small beside what is summed up for them.
+            let tolerance = if n > 2 { 4e-6 } else { 2e-5 };
+            let x = input(&[1, k], &rng.floats(k as usize));
+            // Small enough that no gate is nearly shut: its exponential would make a sum's last bits large.
+            let small: Vec<f32> = rng.floats(k as usize).iter().map(|x| x * 1e-3).collect();
+            let norm = weight(DType::F32, &[k], f32_bytes(&small));
+            let normed = MatMul { norm: Some(1e-5), ..MatMul::plain() };
+            let glu =
+                MatMul { segments: 2, epilogue: Epilogue::Glu(Unary::Silu), ..normed.clone() };
+            for d in [plain_device(), emulated(64, Watch::Nothing)] {
+                let of = |op: &MatMul, ws: &[&Operand]| {
+                    let operands: Vec<Operand> =
+                        [&x, &norm].into_iter().chain(ws.iter().copied()).cloned().collect();
+                    agrees_on(&d, op.clone(), &operands, tolerance);
+                };
+                of(&normed, &[&ws[0]]);
+                of(&glu, &[&ws[0], &ws[1]]);
+                of(&glu, &[&ws[0], &ws[2]]);
+            }
+        }
+    }
+}
+
 /// Warps of 64 lanes have no tensor cores that these texts use, and sum tiles themselves.
 #[test]
 fn products_of_many_rows_need_no_tensor_cores() {

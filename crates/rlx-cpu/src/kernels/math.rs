@@ -33,7 +33,9 @@ impl Function {
             Unary::Exp => dispatch(level, Map { y, f: Exp::Plain }),
             Unary::GeluErf => dispatch(level, Map { y, f: Exp::GeluErf }),
             Unary::Softplus => dispatch(level, Map { y, f: Exp::Softplus }),
-            Unary::Sin | Unary::Cos if y.iter().all(|y| y.abs() <= TURNS) => {
+            Unary::Sin | Unary::Cos
+                if cfg!(feature = "graphs") && y.iter().all(|y| y.abs() <= TURNS) =>
+            {
                 let quarters = if self.0 == Unary::Sin { 0.0 } else { 1.0 };
                 dispatch(level, Map { y, f: Exp::Sine { quarters } });
             }

@@ -73,7 +73,7 @@ pub(super) fn plan(op: &MatMul, step: &Step) -> Result<Planned> {
     };
     let kernel = Matmul { m, k, blocks, segments, norm: op.norm, parts, epilogue: op.epilogue };
     let weights = parts.weights..parts.weights + op.segments;
-    let by_rows = blocks.is_none() && m >= MANY;
+    let by_rows = cfg!(feature = "graphs") && blocks.is_none() && m >= MANY;
     let split = if by_rows { Split::Runs(m) } else { Split::Columns(4 * ROWS) };
     let splits = vec![split; step.results.len()];
     Ok(Planned::new(kernel, &splits, work).reads_panels(weights))

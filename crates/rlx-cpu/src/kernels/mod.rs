@@ -304,7 +304,7 @@ fn rows_of(slice: &Slice) -> Result<(usize, usize)> {
 
 /// Shares of what is computed element by element: rows if there are many, for columns would be short pieces of each.
 fn by_elements(rows: usize) -> Split {
-    if rows < 64 { Split::Columns(64) } else { Split::Runs(rows) }
+    if !cfg!(feature = "graphs") || rows < 64 { Split::Columns(64) } else { Split::Runs(rows) }
 }
 
 /// Elements before an axis, along it, and behind each of its indices.

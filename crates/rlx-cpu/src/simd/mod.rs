@@ -131,10 +131,12 @@ pub(crate) trait Task {
     fn run<S: Simd>(self, s: S) -> Self::Output;
 }
 
-/// Runs `task` at `level`. A level that is not available runs the slowest one there is. A call, not a copy of the task
-/// for each place that wants it: levels with features of their own have no copies either, and a page downloads each.
-#[cfg_attr(target_family = "wasm", inline(never))]
-#[cfg_attr(not(target_family = "wasm"), inline)]
+/// Runs `task` at `level`. A level that is not available runs the slowest one there is.
+///
+/// In a page's build for networks it is a call, not a copy of the task for each place that wants one: many do there, and
+/// pages download each. Natively, levels with features of their own have no copies either.
+#[cfg_attr(all(target_family = "wasm", feature = "graphs"), inline(never))]
+#[cfg_attr(not(all(target_family = "wasm", feature = "graphs")), inline)]
 pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     {

@@ -56,6 +56,7 @@ struct F32 {
     }
 };
 struct F16 {
+    static __device__ __forceinline__ float of(u16 x) { return float_of_half(x); }
     static __device__ __forceinline__ float one(const u8* row, u32 i) { return float_of_half(((const u16*)row)[i]); }
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
         Eight16 x(row, i);
@@ -64,6 +65,7 @@ struct F16 {
     }
 };
 struct Bf16 {
+    static __device__ __forceinline__ float of(u16 x) { return float_of_bf16(x); }
     static __device__ __forceinline__ float one(const u8* row, u32 i) { return float_of_bf16(((const u16*)row)[i]); }
     static __device__ __forceinline__ void decode8(const u8* row, u32 i, float y[8]) {
         Eight16 x(row, i);

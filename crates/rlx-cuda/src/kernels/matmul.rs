@@ -53,12 +53,11 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
-    // More columns of a block read a row of x less often, and leave fewer blocks. One row has as many threads as need
-    // one step or two for it: what a card has in flight is what each thread asks for before it waits.
-    let (columns, threads) = match (few, m) {
-        (false, _) => (64, 256),
-        (true, 1) => (8, (k / 8).next_power_of_two().clamp(128, 512) as u32),
-        _ => (2, 128),
+    let one = one_row(step, cx, [m, k])?;
+    let (columns, threads) = match one {
+        Some(lanes) => (ONE_ROWS_COLUMNS * (threads_of(lanes) / lanes), threads_of(lanes)),
+        None if few => (2, 128),
+        None => (64, 256),
     };
     let mut emit = cx.emit(step);
     let mut parameters = Parameters { emit: &mut emit, text: Vec::new() };
@@ -127,9 +126,19 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     // The preprocessor computes with it.
     emit.define("K", super::word(k)?);
     emit.size("M", m)?;
-    emit.size("COLUMNS", columns)?;
-    let kernel = if few {
+    let threads = threads as u32;
+    let kernel = if let Some(lanes) = one {
+        emit.size("COLUMNS", ONE_ROWS_COLUMNS)?;
         emit.size("THREADS", threads.into())?;
+        emit.size("LANES", lanes)?;
+        let text = concat!(
+            include_str!("segment.cuh"),
+            include_str!("wide.cuh"),
+            include_str!("matmul_one.cu")
+        );
+        emit.kernel("matmul_one", text, [blocks, 1, 1], threads)
+    } else if few {
+        emit.size("COLUMNS", columns)?;
         let text = concat!(
             include_str!("segment.cuh"),
             include_str!("row_products.cuh"),
@@ -137,6 +146,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         );
         emit.kernel("matmul_vector", text, [blocks, 1, 1], threads)
     } else {
+        emit.size("COLUMNS", columns)?;
         // Eight elements of a row are read at once.
         let whole = k.is_multiple_of(8) && step.operands[0].offset.is_multiple_of(16);
         emit.define("WIDE_ROWS", u8::from(whole));
@@ -149,6 +159,29 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         kernel.map(Kernel::alone)
     };
     Ok(vec![kernel?])
+}
+
+/// Columns of a group of lanes where x is one row.
+const ONE_ROWS_COLUMNS: u64 = 4;
+
+/// Lanes that share columns of a product of one row: each takes 32 elements at once, in whole warps of the widest.
+/// `None` where elements or places do not come in such steps.
+fn one_row(step: &Step, cx: &Context<'_>, [m, k]: [u64; 2]) -> Result<Option<u64>> {
+    if m != 1 || k == 0 || !k.is_multiple_of(32) {
+        return Ok(None);
+    }
+    let emit = cx.emit(step);
+    for operand in &step.operands {
+        if !emit.place(operand)?.offset.is_multiple_of(16) {
+            return Ok(None);
+        }
+    }
+    Ok(Some((k / 32).next_multiple_of(64).min(512)))
+}
+
+/// Threads of a block with such groups.
+fn threads_of(lanes: u64) -> u64 {
+    if lanes == 64 { 128 } else { lanes }
 }
 
 /// What happens to a product `v` (and `u`, a second product) at row `m`, column `n` of `columns`. What is added stands
