@@ -133,8 +133,8 @@ pub(crate) trait Task {
 
 /// Runs `task` at `level`. A level that is not available runs the slowest one there is.
 ///
-/// In a page's build for networks it is a call, not a copy of the task for each place that wants one: many do there, and
-/// pages download each. Natively, levels with features of their own have no copies either.
+/// In a page's build for networks it is a call, not a copy of the task for each place that wants one: there are many,
+/// and pages download each. Natively, levels with features of their own have no copies either.
 #[cfg_attr(all(target_family = "wasm", feature = "graphs"), inline(never))]
 #[cfg_attr(not(all(target_family = "wasm", feature = "graphs")), inline)]
 pub(crate) fn dispatch<T: Task>(level: Level, task: T) -> T::Output {
