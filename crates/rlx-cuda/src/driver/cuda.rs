@@ -17,9 +17,10 @@ use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
 use rlx_core::{Code, Error, Result};
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 use std::{fs, mem, ptr};
@@ -41,6 +42,8 @@ pub struct Cuda {
     buffers: Lock<Table<u32, CudaSlice<u8>>>,
     functions: Lock<Table<u32, CudaFunction>>,
     lists: Lock<Table<u32, List>>,
+    /// Rows, columns and k of the products that were queued outside of a recording.
+    loaded: Lock<BTreeSet<[u32; 3]>>,
     reads: Lock<Table<u32, Reading>>,
     /// Memory of the host that reads have left behind.
     pinned: Lock<Vec<PinnedHostSlice<u8>>>,
@@ -48,6 +51,14 @@ pub struct Cuda {
 
 /// A recorded list; none for one without launches.
 struct List(Option<CudaGraph>);
+
+/// Recording and loading a kernel, of which a process does one at a time: beside another device's loads, a recorded
+/// product failed with EXECUTION_FAILED, once in some runs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 // SAFETY: a graph is used by one thread at a time, because it is behind a lock.
 unsafe impl Send for List {}
@@ -134,6 +145,7 @@ impl Cuda {
             buffers: Lock::default(),
             functions: Lock::default(),
             lists: Lock::default(),
+            loaded: Lock::default(),
             reads: Lock::default(),
             pinned: Lock::default(),
         })
@@ -226,6 +238,18 @@ impl Cuda {
                 k: p.k,
             },
         )
+    }
+
+    /// Queues each product whose sizes are new, so that the library has loaded its kernel before it is recorded: what it
+    /// writes is scratch memory.
+    fn load_products(&self, work: &[Work]) -> Result<()> {
+        for work in work {
+            let Work::Product(p) = work else { continue };
+            if self.loaded.lock().insert([p.rows, p.columns, p.k]) {
+                self.product(p)?;
+            }
+        }
+        Ok(())
     }
 
     /// The address of a place that so many bytes begin at.
@@ -355,6 +379,7 @@ impl Driver for Cuda {
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         let text = self.text(source, entry)?;
         let failed = |e| error(&format!("the kernel {entry}"), e);
+        let _alone = alone();
         let module = self.context.load_module(Ptx::from_src(text)).map_err(failed)?;
         let made = module.load_function(entry).map_err(failed)?;
         self.functions.lock().insert(function, made);
@@ -369,6 +394,8 @@ impl Driver for Cuda {
         let failed = |e| error("recording a list", e);
         let mut graph = None;
         if !work.is_empty() {
+            self.load_products(work)?;
+            let _alone = alone();
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
                 .map_err(failed)?;

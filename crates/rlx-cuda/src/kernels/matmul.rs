@@ -6,7 +6,7 @@ use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
 use rlx_core::target::Target;
-use rlx_core::types::{Kind, Type};
+use rlx_core::types::{BlockFormat, DType, Kind, Type};
 
 /// Rows of x that are multiplied by a block for each few columns; more of them by tiles.
 const FEW: u64 = 8;
@@ -54,8 +54,11 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
     let one = one_row(step, cx, [m, k])?;
+    // More columns of a block read a row of x less often, and leave fewer blocks. One row has as many threads as need one
+    // step or two for it: what a card has in flight is what each thread asks for before it waits.
     let (columns, threads) = match one {
         Some(lanes) => (ONE_ROWS_COLUMNS * (threads_of(lanes) / lanes), threads_of(lanes)),
+        None if m == 1 => (8, (k / 8).next_power_of_two().clamp(128, 512)),
         None if few => (2, 128),
         None => (64, 256),
     };
@@ -139,6 +142,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.kernel("matmul_one", text, [blocks, 1, 1], threads)
     } else if few {
         emit.size("COLUMNS", columns)?;
+        emit.size("THREADS", threads.into())?;
         let text = concat!(
             include_str!("segment.cuh"),
             include_str!("row_products.cuh"),
@@ -165,9 +169,15 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
 const ONE_ROWS_COLUMNS: u64 = 4;
 
 /// Lanes that share columns of a product of one row: each takes 32 elements at once, in whole warps of the widest.
-/// `None` where elements or places do not come in such steps.
+/// `None` where elements or places do not come in such steps, or no type is one that gains from it.
 fn one_row(step: &Step, cx: &Context<'_>, [m, k]: [u64; 2]) -> Result<Option<u64>> {
     if m != 1 || k == 0 || !k.is_multiple_of(32) {
+        return Ok(None);
+    }
+    let simple = |dtype: DType| !matches!(dtype, DType::Block(b) if b != BlockFormat::Q8_0);
+    let Op::MatMul(op) = &step.op else { return Ok(None) };
+    let first = op.parts().weights;
+    if step.operands[first..first + op.segments].iter().all(|w| simple(w.ty.dtype)) {
         return Ok(None);
     }
     let emit = cx.emit(step);

@@ -1,11 +1,11 @@
 // matmul      y[m, n] = epilogue(sum over k of x[m, k] * W[n, k]), for few rows of x and up to four weights; for one
-//             where `matmul_one` does not fit
+//             where `matmul_one` does not fit or gain
 // shapes      x f32[M, K]    W FORMAT[N, K]    y f32[M, N]    norm f32[K]: x is its RMS norm first
 // bytes       W once; x from a cache, for each COLUMNS columns
-// launch      a block of 4 warps is COLUMNS columns of one weight: its lanes take 8 elements of k each in turn
+// launch      a block of THREADS is COLUMNS columns of one weight: its threads take 8 elements of k each in turn
 // numerics    f32; a sum for each lane in order of k, then a tree for each warp, then warps in order; the norm's root
 //             multiplies the sum
-#define WARPS (128u / WARP)
+#define WARPS (THREADS / WARP)
 
 #ifndef GLU
 #define UP_FORMAT Absent
@@ -72,7 +72,7 @@ __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, 
     s.y[size_t(m) * s.n + n] = EPILOGUE(v, u, m, n);
 }
 
-KERNEL(matmul_vector)(PARAMETERS) {
+KERNEL_OF(matmul_vector, THREADS)(PARAMETERS) {
 #ifndef NORM
     const float* norm = nullptr;
 #endif
