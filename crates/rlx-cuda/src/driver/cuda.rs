@@ -240,8 +240,8 @@ impl Cuda {
         )
     }
 
-    /// Queues each product whose sizes are new, so that the library has loaded its kernel before it is recorded: what it
-    /// writes is scratch memory.
+    /// Queues each product whose sizes are new, so that the library has loaded its kernel before it is recorded:
+    /// what it writes is scratch memory.
     fn load_products(&self, work: &[Work]) -> Result<()> {
         for work in work {
             let Work::Product(p) = work else { continue };

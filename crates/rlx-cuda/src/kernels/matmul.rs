@@ -54,8 +54,8 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
     let one = one_row(step, cx, [m, k])?;
-    // More columns of a block read a row of x less often, and leave fewer blocks. One row has as many threads as need one
-    // step or two for it: what a card has in flight is what each thread asks for before it waits.
+    // More columns of a block read a row of x less often, and leave fewer blocks. One row has as many threads as
+    // need one step or two for it: what a card has in flight is what each thread asks for before it waits.
     let (columns, threads) = match one {
         Some(lanes) => (ONE_ROWS_COLUMNS * (threads_of(lanes) / lanes), threads_of(lanes)),
         None if m == 1 => (8, (k / 8).next_power_of_two().clamp(128, 512)),
