@@ -25,8 +25,8 @@ use rlx_core::types::{DType, Type};
 
 /// Phases of an axis, of each of which a program keeps its taps.
 const PHASES: u64 = 1024;
-/// Places of a phase from which on shares are columns of them, and so many of a share's at least: each share orders
-/// the filters for itself.
+/// From so many places of a phase on, shares are columns of places. A share has at least the second number of them,
+/// because each share orders the filters for itself.
 const MANY: usize = 8 * TILE;
 const OF_A_SHARE: usize = 2 * TILE;
 

@@ -63,8 +63,8 @@ struct Picks {
     value: [u8; 8],
 }
 
-/// Rows and columns that are turned at once: a line of cache each, where rows that are a power of two apart would have
-/// the same few places of it.
+/// Rows and columns that are turned at once: a cache line of each. Longer pieces of rows that are a power of two apart
+/// would push each other out of the cache.
 const TILE: usize = 16;
 
 /// A kernel of these axes, for elements of `size` bytes: 1, 2, 4 or 8.

@@ -66,7 +66,7 @@ pub(super) struct Product {
     pub(super) b: Side,
 }
 
-/// Columns from which on, and rows up to which, shares are columns: by rows each would pack all of b.
+/// With so many columns and at most so few rows, shares are columns: a share of rows would pack all of b.
 const MANY: usize = 1024;
 const ROWS_OF_MANY: usize = 16;
 

@@ -52,8 +52,8 @@ pub struct Cuda {
 /// A recorded list; none for one without launches.
 struct List(Option<CudaGraph>);
 
-/// Recording and loading a kernel, of which a process does one at a time: beside another device's loads, a recorded
-/// product failed with EXECUTION_FAILED, once in some runs.
+/// Held while a list is recorded or a kernel is loaded, so that a process does one of these at a time: while another
+/// device loaded kernels, recording a product failed with EXECUTION_FAILED in some runs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -394,8 +394,8 @@ impl Driver for Cuda {
         let failed = |e| error("recording a list", e);
         let mut graph = None;
         if !work.is_empty() {
-            self.load_products(work)?;
             let _alone = alone();
+            self.load_products(work)?;
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
                 .map_err(failed)?;

@@ -136,6 +136,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.size("LANES", lanes)?;
         let text = concat!(
             include_str!("segment.cuh"),
+            include_str!("warp_sums.cuh"),
             include_str!("wide.cuh"),
             include_str!("matmul_one.cu")
         );
@@ -145,6 +146,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.size("THREADS", threads.into())?;
         let text = concat!(
             include_str!("segment.cuh"),
+            include_str!("warp_sums.cuh"),
             include_str!("row_products.cuh"),
             include_str!("matmul_vector.cu")
         );
@@ -174,6 +176,7 @@ fn one_row(step: &Step, cx: &Context<'_>, [m, k]: [u64; 2]) -> Result<Option<u64
     if m != 1 || k == 0 || !k.is_multiple_of(32) {
         return Ok(None);
     }
+    // Floats and whole bytes were slower so (docs/decisions/2026-11-27-cuda.md).
     let simple = |dtype: DType| !matches!(dtype, DType::Block(b) if b != BlockFormat::Q8_0);
     let Op::MatMul(op) = &step.op else { return Ok(None) };
     let first = op.parts().weights;

@@ -48,25 +48,6 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
     }
 }
 
-// A sum of each warp.
-template <u32 Count>
-__device__ __forceinline__ void put_sums(const float* sums, float (*parts)[Count]) {
-#pragma unroll
-    for (u32 c = 0; c < Count; c++) {
-        float v = warp_sum(sums[c]);
-        if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP][c] = v;
-    }
-}
-
-// Those of a group.
-template <u32 Count>
-__device__ __forceinline__ float all_of(const float (*parts)[Count], u32 group, u32 c) {
-    float all = 0.0f;
-#pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) all += parts[group * WARPS + warp][c];
-    return all;
-}
-
 template <class F>
 __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, const float* __restrict__ norm,
                                         const Segment s) {
@@ -104,12 +85,12 @@ __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, 
     __syncthreads();
     u32 n = first + group * COLUMNS + lane;
     if (lane >= COLUMNS || n >= s.n) return;
-    float v = all_of<COLUMNS>(parts, group, lane), u = 0.0f;
+    float v = all_of<WARPS>(parts + group * WARPS, lane), u = 0.0f;
 #ifdef GLU
-    u = all_of<COLUMNS>(up_parts, group, lane);
+    u = all_of<WARPS>(up_parts + group * WARPS, lane);
 #endif
 #ifdef NORM
-    float scale = rsqrtf(all_of<1>(square_parts, group, 0) / float(K) + EPS);
+    float scale = rsqrtf(all_of<WARPS>(square_parts + group * WARPS, 0) / float(K) + EPS);
     v *= scale;
     u *= scale;
 #endif
@@ -121,11 +102,6 @@ KERNEL_OF(matmul_one, THREADS)(PARAMETERS) {
     const float* norm = nullptr;
 #endif
     u32 block = blockIdx.x;
-#define SEGMENT(F, BLOCKS, ...)                            \
-    if (block < BLOCKS) {                                  \
-        columns<F>(block, x, norm, Segment{__VA_ARGS__});  \
-        return;                                            \
-    }                                                      \
-    block -= BLOCKS;
+#define COMPUTE(F, ...) columns<F>(block, x, norm, Segment{__VA_ARGS__})
     SEGMENTS
 }

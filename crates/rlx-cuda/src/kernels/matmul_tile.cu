@@ -95,11 +95,6 @@ KERNEL(matmul_tile)(PARAMETERS) {
     wait_for_previous();
     if (IS_LATE(blockIdx.y * 64)) return;
     u32 block = blockIdx.x;
-#define SEGMENT(F, BLOCKS, ...)                   \
-    if (block < BLOCKS) {                         \
-        tile<F>(block, x, Segment{__VA_ARGS__});  \
-        return;                                   \
-    }                                             \
-    block -= BLOCKS;
+#define COMPUTE(F, ...) tile<F>(block, x, Segment{__VA_ARGS__})
     SEGMENTS
 }

@@ -12,27 +12,6 @@
 #define UP_ROW_BYTES 0u
 #endif
 
-// A sum of each warp.
-template <u32 Rows, u32 Columns>
-__device__ __forceinline__ void put_sums(const float (*sums)[Columns], float (*parts)[Rows * Columns]) {
-#pragma unroll
-    for (u32 m = 0; m < Rows; m++) {
-#pragma unroll
-        for (u32 c = 0; c < Columns; c++) {
-            float v = warp_sum(sums[m][c]);
-            if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP][m * Columns + c] = v;
-        }
-    }
-}
-
-template <u32 Count>
-__device__ __forceinline__ float all_of(const float (*parts)[Count], u32 i) {
-    float all = 0.0f;
-#pragma unroll
-    for (u32 warp = 0; warp < WARPS; warp++) all += parts[warp][i];
-    return all;
-}
-
 template <class F>
 __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, const float* __restrict__ norm,
                                         const Segment s) {
@@ -46,26 +25,24 @@ __device__ __forceinline__ void columns(u32 block, const float* __restrict__ x, 
     float sums[M][COLUMNS] = {}, ups[M][COLUMNS] = {}, squares[M] = {};
     add_products<F, UP_FORMAT, M, COLUMNS, WARPS>(x, norm, w, s.row_bytes, up, UP_ROW_BYTES, last, thread, sums, ups,
                                                   squares);
-    put_sums<M, COLUMNS>(sums, parts);
+    put_sums<M * COLUMNS>(sums[0], parts);
 #ifdef GLU
     __shared__ float up_parts[WARPS][M * COLUMNS];
-    put_sums<M, COLUMNS>(ups, up_parts);
+    put_sums<M * COLUMNS>(ups[0], up_parts);
 #endif
 #ifdef NORM
     __shared__ float square_parts[WARPS][M];
-    float of_rows[M][1];
-    for (u32 m = 0; m < M; m++) of_rows[m][0] = squares[m];
-    put_sums<M, 1>(of_rows, square_parts);
+    put_sums<M>(squares, square_parts);
 #endif
     __syncthreads();
     u32 m = thread / COLUMNS, c = thread % COLUMNS, n = n0 + c;
     if (m >= M || n >= s.n) return;
-    float v = all_of<M * COLUMNS>(parts, m * COLUMNS + c), u = 0.0f;
+    float v = all_of<WARPS>(parts, m * COLUMNS + c), u = 0.0f;
 #ifdef GLU
-    u = all_of<M * COLUMNS>(up_parts, m * COLUMNS + c);
+    u = all_of<WARPS>(up_parts, m * COLUMNS + c);
 #endif
 #ifdef NORM
-    float scale = rsqrtf(all_of<M>(square_parts, m) / float(K) + EPS);
+    float scale = rsqrtf(all_of<WARPS>(square_parts, m) / float(K) + EPS);
     v *= scale;
     u *= scale;
 #endif
@@ -77,11 +54,6 @@ KERNEL_OF(matmul_vector, THREADS)(PARAMETERS) {
     const float* norm = nullptr;
 #endif
     u32 block = blockIdx.x;
-#define SEGMENT(F, BLOCKS, ...)                            \
-    if (block < BLOCKS) {                                  \
-        columns<F>(block, x, norm, Segment{__VA_ARGS__});  \
-        return;                                            \
-    }                                                      \
-    block -= BLOCKS;
+#define COMPUTE(F, ...) columns<F>(block, x, norm, Segment{__VA_ARGS__})
     SEGMENTS
 }

@@ -6,3 +6,12 @@ struct Segment {
     const float *bias, *up_bias, *residual;
     float* y;
 };
+
+// What `SEGMENTS` lists for each weight: its type, how many blocks it has, and the Segment. A kernel says with COMPUTE
+// what a block of one does.
+#define SEGMENT(F, BLOCKS, ...)  \
+    if (block < BLOCKS) {        \
+        COMPUTE(F, __VA_ARGS__); \
+        return;                  \
+    }                            \
+    block -= BLOCKS;
