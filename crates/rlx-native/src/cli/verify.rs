@@ -135,8 +135,15 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     if failed == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let what = format!("{failed} of {} outputs fail the check", report.outputs.len());
+    let skipped = report.outputs.iter().filter(|c| c.skipped.is_some()).count();
+    let (differ, all) = (failed - skipped, report.outputs.len());
+    let what = match (differ, skipped) {
+        (0, _) => format!("{skipped} of {all} outputs were not compared; the others agree"),
+        (_, 0) => format!("{differ} of {all} outputs fail the check"),
+        _ => format!("{differ} of {all} outputs fail the check, {skipped} were not compared"),
+    };
     let (what, hint) = match first {
+        _ if differ == 0 => (what, "the table says why"),
         _ if !is_dir => (what, "choose the types to check with --types"),
         _ if !args.layers => (what, "add --layers: it names the first layer that differs"),
         Some(layer) => {
