@@ -14,6 +14,9 @@ mod device;
 mod experts;
 mod fit;
 mod functions;
+mod graph_blocks;
+mod graph_refusals;
+#[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
 #[path = "../../../tests/support/held.rs"]
 mod held;
@@ -45,6 +48,7 @@ mod step;
 #[cfg(feature = "graphs")]
 #[path = "../../../tests/support/texts.rs"]
 mod texts;
+mod tiles;
 mod tune;
 mod wgsl;
 #[path = "../../../tests/support/wide.rs"]

@@ -8,6 +8,7 @@ mod attention_one;
 mod causal_conv1d;
 mod copies;
 mod delta_net;
+mod elements;
 mod elementwise;
 mod emit;
 mod formats;

@@ -6,12 +6,18 @@ pub mod lanes;
 pub(crate) use crate::language as model;
 pub use crate::step::*;
 pub use crate::wide::{first_of, is_wide};
+use rlx_core::target::Target;
 use rlx_webgpu::WebGpuDevice;
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{CountingGpu, Gpu, GpuInfo};
 use std::sync::Arc;
 
 pub type TestDevice = WebGpuDevice<CountingGpu<NativeGpu>>;
+
+/// What the compiler is told of any GPU.
+pub fn target() -> Target {
+    rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS)
+}
 
 /// The GPU of this machine; a machine without one fails the tests.
 pub fn device() -> Arc<TestDevice> {

@@ -341,14 +341,3 @@ fn chains_have_powers_and_remainders() {
         check(&d, op.clone(), &operands, 1e-6);
     }
 }
-
-#[test]
-fn what_has_no_kernel_is_refused_by_its_name() {
-    let mut rng = Rng(47);
-    let x = some(&mut rng, Scalar::F32, &[3]);
-    let why = claimed(&Cast { to: DType::F64 }.into(), &[x]).unwrap_err();
-    assert_eq!(why, "its kernel makes no f64");
-    let x = tensor(Scalar::I64, &[2], &[1.0, 2.0]);
-    let why = claimed(&Zip { f: Binary::Add }.into(), &[x.clone(), x]).unwrap_err();
-    assert_eq!(why, "its kernel takes no i64 as operand 0");
-}

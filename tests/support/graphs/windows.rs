@@ -195,12 +195,4 @@ fn images_change_their_size_in_every_mode() {
             check(&d, op, &[some(&mut rng, Scalar::F16, &x)], 1e-3);
         }
     }
-    let op = Interpolate {
-        size: vec![1 << 20],
-        mode: Interpolation::Linear,
-        align_corners: false,
-        antialias: false,
-    };
-    let why = claimed(&op.into(), &[floats(&mut rng, &[1, 1, 4096])]).unwrap_err();
-    assert_eq!(why, "its kernel has no room to make 1048576 of 4096");
 }

@@ -79,11 +79,6 @@ fn tensors_join_along_any_axis() {
             check(&d, Concat { axis }, &operands, 0.0);
         }
     }
-    let many: Vec<Operand> = (0..8).map(|_| some(&mut rng, Scalar::F32, &[2])).collect();
-    assert_eq!(
-        claimed(&Concat { axis: 0 }.into(), &many).unwrap_err(),
-        "its kernel takes 7 operands"
-    );
 }
 
 #[test]

@@ -2,16 +2,14 @@
 //! every element type, numbers that are not finite.
 
 mod attention;
-mod blocks;
 mod elementwise;
 mod movement;
 mod products;
 mod random;
 mod reductions;
-mod tiles;
 mod windows;
 
-use crate::common::{Buffers, Operand, Rng, TestDevice, case, run};
+use crate::common::{Buffers, Operand, Rng, TestDevice, case, run, target};
 use half::{bf16, f16};
 use rlx_core::compare::difference_of_any;
 use rlx_core::ir::lir::Space;
@@ -33,7 +31,7 @@ pub const SCALARS: [Scalar; 9] = [
     Scalar::Bool,
 ];
 
-fn elements(dims: &[u64]) -> usize {
+pub fn elements(dims: &[u64]) -> usize {
     dims.iter().product::<u64>() as usize
 }
 
@@ -57,7 +55,7 @@ fn encode(scalar: Scalar, values: &[f64]) -> Vec<u8> {
 }
 
 /// The numbers that bytes of a type are.
-fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let each = |b: &[u8]| -> f64 {
         match dtype {
             DType::F32 => f32::from_le_bytes(b.try_into().unwrap()).into(),
@@ -104,7 +102,7 @@ pub fn floats(rng: &mut Rng, dims: &[u64]) -> Operand {
 /// Whether the target claims the operator over these operands.
 pub fn claimed(op: &Op, operands: &[Operand]) -> Result<(), String> {
     let types: Vec<&Type> = operands.iter().map(|o| &o.ty).collect();
-    rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS).claims(op, &types)
+    target().claims(op, &types)
 }
 
 /// Runs a claimed operator on the device and on the reference; every result is within `tolerance` times the

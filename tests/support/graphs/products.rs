@@ -27,8 +27,6 @@ fn batches_repeat_and_sizes_are_odd() {
     for scalar in [Scalar::F16, Scalar::Bf16] {
         let operands = [some(&mut rng, scalar, &[2, 5, 9]), some(&mut rng, scalar, &[2, 9, 6])];
         check(&d, BatchMatMul::default(), &operands, 1e-2);
-        let odd = [some(&mut rng, scalar, &[2, 5, 9]), some(&mut rng, scalar, &[2, 9, 7])];
-        assert!(claimed(&BatchMatMul::default().into(), &odd).unwrap_err().contains("even number"));
     }
 }
 

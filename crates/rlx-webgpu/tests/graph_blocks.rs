@@ -1,8 +1,9 @@
 //! The block graphs of the presets' families (`tests/fixtures/graphs`): lowered, optimised and planned for
 //! WebGPU, executed, and compared with the graph as it was written on the reference.
 
-use super::*;
-use crate::common::{Case, device, device_with, first_of};
+use crate::common::{Case, Rng, TestDevice, device, device_with, first_of, run};
+use crate::graphs::*;
+use rlx_core::compare::difference_of_any;
 use rlx_core::ir::hir::{FusionPolicy, Module};
 use rlx_core::ir::lir::StateDecl;
 use rlx_core::ir::mir::{Graph, ParamKind};
@@ -15,7 +16,7 @@ use rlx_core::reference::interpret;
 use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::sample::Control;
 use rlx_core::target::{CompileOptions, Precision, PrecisionPolicy};
-use rlx_core::types::{BATCH, Binding, SEQ};
+use rlx_core::types::{BATCH, Binding, DType, SEQ};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
