@@ -3,6 +3,7 @@
 //! A program in a session is a *run*: its launches with the session's memory as arguments, recorded once. What is
 //! queued runs in one order, so that nothing here waits but the polls of reads.
 
+mod arrivals;
 mod build;
 mod moves;
 mod run;
@@ -33,6 +34,8 @@ struct Buffer {
 struct Model {
     plan: Arc<WeightPlan>,
     buffers: Vec<Buffer>,
+    /// Weights that are rearranged once they are there.
+    waiting: Vec<arrivals::Waiting>,
     /// What kernels of a step leave each other: each program has one of these, large enough for it.
     scratch: Vec<Buffer>,
     counts: Vec<Buffer>,
@@ -218,9 +221,11 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
     fn allocate(&self, plan: Arc<WeightPlan>) -> Result<(ModelId, Ticket)> {
         let s = &mut *self.state.lock();
         let m = ModelId(s.ids.next());
+        let waiting = arrivals::waiting(&plan.entries)?;
         let made = self.create_all(s, plan.buffers.iter().map(|b| b.bytes));
         let answer = made.map(|buffers| {
-            s.models.insert(m, Model { plan, buffers, scratch: Vec::new(), counts: Vec::new() })
+            let (scratch, counts) = (Vec::new(), Vec::new());
+            s.models.insert(m, Model { plan, buffers, waiting, scratch, counts })
         });
         let ticket = s.answered(answer);
         Ok((m, ticket))
@@ -231,10 +236,12 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
         let model = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?;
         model.plan.begins(&plan)?;
         let had = model.buffers.len();
+        let waiting = arrivals::waiting(&plan.entries[model.plan.entries.len()..])?;
         let made = self.create_all(s, plan.buffers[had..].iter().map(|b| b.bytes));
         let answer = made.map(|buffers| {
             if let Some(model) = s.models.get_mut(&m) {
                 model.buffers.extend(buffers);
+                model.waiting.extend(waiting);
                 model.plan = plan;
             }
         });
@@ -248,7 +255,7 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
         bytes: Bytes<'_>,
         _: &mut Context<'_>,
     ) -> Poll<Result<()>> {
-        let s = &*self.state.lock();
+        let s = &mut *self.state.lock();
         let buffer = s.models.get(&m).and_then(|model| model.buffers.get(at.buffer as usize));
         let Some(buffer) = buffer else {
             return Poll::Ready(Err(unknown("weight buffer", at.buffer)));
@@ -264,7 +271,8 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
             );
             return Poll::Ready(Err(Error::usage(what)));
         }
-        Poll::Ready(self.driver.write(At { buffer: buffer.id, offset: at.offset }, bytes))
+        let put = self.driver.write(At { buffer: buffer.id, offset: at.offset }, bytes);
+        Poll::Ready(put.and_then(|()| self.arrived(s, m, at, bytes.len() as u64)))
     }
 
     fn build(&self, m: ModelId, program: Arc<Program>) -> Result<(ProgramId, Ticket)> {

@@ -2,7 +2,7 @@
 
 use super::{Buffer, Built, CudaDevice, Model, Part, State, unknown};
 use crate::driver::Driver;
-use crate::kernels::{Work, work};
+use crate::kernels::{Work, work_of};
 use rlx_core::ir::lir::Program;
 use rlx_core::runtime::device::ModelId;
 use rlx_core::{Code, Error, Result};
@@ -32,28 +32,26 @@ impl<D: Driver> CudaDevice<D> {
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
         let (mut parts, mut new, mut scratch, mut counts) = (Vec::new(), Vec::new(), 0, 0);
         let products = self.driver.has_products();
-        for (i, step) in program.steps.iter().enumerate() {
-            for work in work(&program, step, &plan, products)? {
-                scratch = scratch.max(work.scratch());
-                let kernel = match work {
-                    Work::Kernel(kernel) => kernel,
-                    Work::Product(product) => {
-                        parts.push((i as u32, Part::Product(product)));
-                        continue;
-                    }
-                };
-                counts = counts.max(kernel.counts);
-                let function = match s.functions.get(&kernel.source) {
-                    Some(&id) => id,
-                    None => {
-                        let id = s.ids.next();
-                        s.functions.insert(kernel.source.clone(), id);
-                        new.push((id, kernel.source.clone(), kernel.entry));
-                        id
-                    }
-                };
-                parts.push((i as u32, Part::Kernel(function, kernel)));
-            }
+        for (i, work) in work_of(&program, &plan, products)? {
+            scratch = scratch.max(work.scratch());
+            let kernel = match work {
+                Work::Kernel(kernel) => kernel,
+                Work::Product(product) => {
+                    parts.push((i, Part::Product(product)));
+                    continue;
+                }
+            };
+            counts = counts.max(kernel.counts);
+            let function = match s.functions.get(&kernel.source) {
+                Some(&id) => id,
+                None => {
+                    let id = s.ids.next();
+                    s.functions.insert(kernel.source.clone(), id);
+                    new.push((id, kernel.source.clone(), kernel.entry));
+                    id
+                }
+            };
+            parts.push((i, Part::Kernel(function, kernel)));
         }
         if let Err(e) = self.compile(&new) {
             for (id, source, _) in &new {

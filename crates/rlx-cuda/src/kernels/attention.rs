@@ -93,6 +93,7 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     };
     let grid = [rows.div_ceil(of_a_block), heads, 1];
     let parts = [include_str!("cache_cells.cuh"), include_str!("attention_row.cuh"), text];
+    emit.size("THREADS", 128)?;
     let kernel = emit.kernel(name, &parts.concat(), grid, 128)?;
     Ok(vec![kernel.by_tokens(cx.tokens(), 0, 1, of_a_block)])
 }

@@ -1,6 +1,6 @@
-// One row of a head, by a block of 128 threads, whose warps take positions in turn. Each has an online softmax, in f32;
+// One row of a head, by a block of THREADS, whose warps take positions in turn. Each has an online softmax, in f32;
 // they are joined at the end.
-#define WARPS (128 / WARP)
+#define WARPS (THREADS / WARP)
 #define PER_LANE ((HEAD + WARP - 1) / WARP)
 
 #ifdef SINKS

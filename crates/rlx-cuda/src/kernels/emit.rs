@@ -80,7 +80,10 @@ impl<'a> Emit<'a> {
         let bytes =
             dtype.row_bytes(k).ok_or_else(|| Error::internal("a row of no whole blocks"))?;
         self.decoders.push(decoder);
-        self.define(&format!("{prefix}FORMAT"), decoder);
+        match super::planes::decoder(dtype, k) {
+            Some(in_planes) => self.define(&format!("{prefix}FORMAT"), in_planes),
+            None => self.define(&format!("{prefix}FORMAT"), decoder),
+        }
         self.size(&format!("{prefix}ROW_BYTES"), bytes)
     }
 

@@ -65,6 +65,7 @@ pub(super) fn texts(decoders: &[&str]) -> String {
         return text;
     }
     text += include_str!("formats.cuh");
+    text += include_str!("planes.cuh");
     text += include_str!("levels.cuh");
     let mut books: Vec<_> = decoders.iter().filter_map(|name| book(name)).collect();
     books.sort();

@@ -1,7 +1,7 @@
 //! `gather`: rows of an embedding table, decoded.
 
 use super::takes::{self, Taken};
-use super::{Context, Kernel, decoder, matrix, unsupported};
+use super::{Context, Kernel, THREADS, decoder, matrix, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
@@ -44,9 +44,10 @@ pub(super) fn gather(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("ROWS", rows)?;
     // The preprocessor compares it.
     emit.define("WIDTH", width);
+    emit.size("THREADS", THREADS)?;
     emit.weights("", table.ty.dtype, k)?;
     let threads = n * (k / width);
-    let grid = [threads.div_ceil(128), 1, 1];
-    let kernel = emit.kernel("gather", include_str!("gather.cu"), grid, 128)?;
-    Ok(vec![kernel.by_tokens(cx.live(step), 0, k / width, 128)])
+    let grid = [threads.div_ceil(THREADS), 1, 1];
+    let kernel = emit.kernel("gather", include_str!("gather.cu"), grid, THREADS as u32)?;
+    Ok(vec![kernel.by_tokens(cx.live(step), 0, k / width, THREADS)])
 }

@@ -1,7 +1,7 @@
 //! `matmul`: products of f32 rows with up to four dense or packed weights, in one launch.
 
 use super::takes::{self, Taken};
-use super::{Context, Emit, Kernel, decoder, matrix, mismatch, scalar, unsupported};
+use super::{Context, Emit, Kernel, THREADS, decoder, matrix, mismatch, scalar, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
@@ -54,11 +54,12 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
     let one = one_row(step, cx, [m, k])?;
-    // More columns of a block read a row of x less often, and leave fewer blocks. One row has as many threads as
-    // need one step or two for it: what a card has in flight is what each thread asks for before it waits.
+    // Columns of a group of lanes: of two weights, more of them for each read of x.
+    let of_lanes = if is_glu { 8 } else { 2 };
+    // More columns of a block read a row of x less often, and leave fewer blocks.
     let (columns, threads) = match one {
-        Some(lanes) => (ONE_ROWS_COLUMNS * (threads_of(lanes) / lanes), threads_of(lanes)),
-        None if m == 1 => (8, (k / 8).next_power_of_two().clamp(128, 512)),
+        Some(lanes) => (of_lanes * (THREADS / lanes), THREADS),
+        None if m == 1 => (6, THREADS),
         None if few => (2, 128),
         None => (64, 256),
     };
@@ -131,7 +132,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("M", m)?;
     let threads = threads as u32;
     let kernel = if let Some(lanes) = one {
-        emit.size("COLUMNS", ONE_ROWS_COLUMNS)?;
+        emit.size("COLUMNS", of_lanes)?;
         emit.size("THREADS", threads.into())?;
         emit.size("LANES", lanes)?;
         let text = concat!(
@@ -167,9 +168,6 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     Ok(vec![kernel?])
 }
 
-/// Columns of a group of lanes where x is one row.
-const ONE_ROWS_COLUMNS: u64 = 4;
-
 /// Lanes that share columns of a product of one row: each takes 32 elements at once, in whole warps of the widest.
 /// `None` where elements or places do not come in such steps, or no type is one that gains from it.
 fn one_row(step: &Step, cx: &Context<'_>, [m, k]: [u64; 2]) -> Result<Option<u64>> {
@@ -189,12 +187,7 @@ fn one_row(step: &Step, cx: &Context<'_>, [m, k]: [u64; 2]) -> Result<Option<u64
             return Ok(None);
         }
     }
-    Ok(Some((k / 32).next_multiple_of(64).min(512)))
-}
-
-/// Threads of a block with such groups.
-fn threads_of(lanes: u64) -> u64 {
-    if lanes == 64 { 128 } else { lanes }
+    Ok(Some((k / 32).next_power_of_two().clamp(64, THREADS)))
 }
 
 /// What happens to a product `v` (and `u`, a second product) at row `m`, column `n` of `columns`. What is added stands

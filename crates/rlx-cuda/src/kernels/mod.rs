@@ -17,6 +17,7 @@ mod grouped_matmul;
 mod kv_write;
 mod library;
 mod matmul;
+pub(crate) mod planes;
 mod rms_norm;
 mod rope;
 mod route;
@@ -43,6 +44,9 @@ pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 8 };
 /// What caches of keys and values may be of.
 pub(crate) const CACHES: Caches =
     Caches { types: &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)], block_heads: 32 };
+
+/// Threads of a block of most kernels of one row.
+const THREADS: u64 = 256;
 
 /// A launch of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -219,16 +223,36 @@ pub(crate) const KERNELS: &[KernelClaim] = &{
 /// What kernels are asked with while a step is built.
 static TARGET: LazyLock<Target> = LazyLock::new(crate::target);
 
-/// What a step of a program is made of.
+/// What each step of a program is made of, by its number. Two steps may be one kernel, which is the first one's.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
-pub(crate) fn work(
+pub(crate) fn work_of(
     program: &Program,
-    step: &Step,
     plan: &WeightPlan,
     products: bool,
-) -> Result<Vec<Work>> {
+) -> Result<Vec<(u32, Work)>> {
+    let cx = Context { plan, control: program.control.map(|c| c.state), products };
+    let cut = program.cut().map(|c| c.step);
+    let (mut all, mut i) = (Vec::new(), 0);
+    while let Some(step) = program.steps.get(i) {
+        let pair = program.steps.get(i + 1).filter(|_| cut != Some(i + 1)).map(|next| [step, next]);
+        let pair = pair.map_or(Ok(None), |pair| attention_one::rope_attention(pair, &cx))?;
+        let (steps, work) = match pair {
+            Some(kernels) => (2, kernels.into_iter().map(Work::Kernel).collect()),
+            None => (1, work(step, &cx)?),
+        };
+        all.extend(work.into_iter().map(|work| (i as u32, work)));
+        i += steps;
+    }
+    Ok(all)
+}
+
+/// What a step is made of.
+///
+/// # Errors
+/// `Unsupported` for a step that no kernel takes.
+fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
     if matches!(step.alias(), Alias::View { .. }) {
         return Ok(Vec::new());
     }
@@ -240,11 +264,10 @@ pub(crate) fn work(
         let what = format!("cuda does not run {}: {why}", step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
-    let cx = Context { plan, control: program.control.map(|c| c.state), products };
-    if let Some(work) = library::matmul(step, &cx).map_err(|e| e.at(step.label.clone()))? {
+    if let Some(work) = library::matmul(step, cx).map_err(|e| e.at(step.label.clone()))? {
         return Ok(work);
     }
-    let kernels = (row.build)(step, &cx).map_err(|e| e.at(step.label.clone()))?;
+    let kernels = (row.build)(step, cx).map_err(|e| e.at(step.label.clone()))?;
     Ok(kernels.into_iter().map(Work::Kernel).collect())
 }
 

@@ -2,7 +2,7 @@
 
 use super::kv_write::{describe_cache, is_cache};
 use super::takes::{self, Taken};
-use super::{Context, Emit, Kernel, matrix, mismatch};
+use super::{Context, Emit, Kernel, THREADS, matrix, mismatch};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Op, RopeStyle};
 use rlx_core::target::Target;
@@ -87,14 +87,15 @@ pub(super) fn rope_kv_write(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>
     describe_cache(&mut emit, cache, op.ring)?;
     emit.size("ROWS", rows)?;
     emit.size("WIDTH", width)?;
-    let queries = (width / head * (head - half)).div_ceil(128);
+    let queries = (width / head * (head - half)).div_ceil(THREADS);
     emit.size("QUERIES", queries)?;
-    let blocks = queries + (2 * kv_width).div_ceil(128);
+    emit.size("THREADS", THREADS)?;
+    let blocks = queries + (2 * kv_width).div_ceil(THREADS);
     let text = concat!(
         include_str!("rotation.cuh"),
         include_str!("cache_store.cuh"),
         include_str!("rope_kv_write.cu")
     );
-    let kernel = emit.kernel("rope_kv_write", text, [blocks, rows, 1], 128)?;
+    let kernel = emit.kernel("rope_kv_write", text, [blocks, rows, 1], THREADS as u32)?;
     Ok(vec![kernel.by_tokens(cx.tokens(), 1, 1, 1)])
 }

@@ -30,18 +30,27 @@ __device__ __forceinline__ void turn(const float* x, float* y, const float* __re
     y[SECOND_OF(d)] = p * by.y + q * by.x;
 }
 
-// Element e of a head, turned.
-__device__ __forceinline__ float turned(const float* __restrict__ x, const float* __restrict__ table, u32 position,
-                                        u32 e) {
-    if (e >= 2 * HALF) return x[e];
+// The pair of element e of a head, and whether it is the first of the two.
 #ifdef ADJACENT
-    u32 d = e / 2;
-    bool is_first = e % 2 == 0;
+#define PAIR_OF(e) ((e) / 2)
+#define IS_FIRST(e) ((e) % 2 == 0)
 #else
-    u32 d = e % HALF;
-    bool is_first = e < HALF;
+#define PAIR_OF(e) ((e) % HALF)
+#define IS_FIRST(e) ((e) < HALF)
 #endif
-    float2 by = angle(table, position, d);
-    float p = x[FIRST_OF(d)], q = x[SECOND_OF(d)];
-    return is_first ? p * by.x - q * by.y : p * by.y + q * by.x;
+
+// The angle of element e of a head at a position; nothing for one that does not turn.
+__device__ __forceinline__ float2 angle_of(const float* __restrict__ table, u32 position, u32 e) {
+    return e < 2 * HALF ? angle(table, position, PAIR_OF(e)) : make_float2(1.0f, 0.0f);
+}
+
+// Element e of a head, turned by its angle.
+__device__ __forceinline__ float turned_by(const float* x, float2 by, u32 e) {
+    if (e >= 2 * HALF) return x[e];
+    float p = x[FIRST_OF(PAIR_OF(e))], q = x[SECOND_OF(PAIR_OF(e))];
+    return IS_FIRST(e) ? p * by.x - q * by.y : p * by.y + q * by.x;
+}
+
+__device__ __forceinline__ float turned(const float* x, const float* __restrict__ table, u32 position, u32 e) {
+    return turned_by(x, angle_of(table, position, e), e);
 }

@@ -197,3 +197,53 @@ struct Wide<Q6K> {
         return half_at(b + 208) * all;
     }
 };
+
+template <u32 LENGTH>
+struct Wide<Q6KPlanes<LENGTH>> {
+    static const u32 CHUNK = 16;
+    static __device__ __forceinline__ u32 at(u32 t, u32 c) { return t * 32 + c * 16; }
+    static __device__ __forceinline__ float sum(const u8* row, u32 t, const float* v, const float* totals) {
+        typedef Q6KPlanes<LENGTH> Planes;
+        uint4 quants = *(const uint4*)(row + t * 16);
+        uint2 pairs = *(const uint2*)(row + Planes::HIGHS + t * 8);
+        u32 scales = *(const u16*)(row + Planes::SCALES + t * 2);
+        u32 words[4] = {quants.x, quants.y, quants.z, quants.w};
+        float low = 0.0f, high = 0.0f;
+#pragma unroll
+        for (u32 w = 0; w < 4; w++) {
+            u32 l = (words[w] << 1 & 0x1e1e1e1eu) | ((w < 3 ? pairs.x << (5 - 2 * w) : pairs.x >> 1) & 0x60606060u);
+            u32 h = (words[w] >> 3 & 0x1e1e1e1eu) | ((w < 3 ? pairs.y << (5 - 2 * w) : pairs.y >> 1) & 0x60606060u);
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) {
+                low = fmaf(from_one(FROM_ONE(l), j), v[4 * w + j], low);
+                high = fmaf(from_one(FROM_ONE(h), j), v[16 + 4 * w + j], high);
+            }
+        }
+        // q - 32 = 64 (1 + q / 64) - 96.
+        float all = float(i8(scales)) * fmaf(64.0f, low, -96.0f * totals[0]);
+        all = fmaf(float(i8(scales >> 8)), fmaf(64.0f, high, -96.0f * totals[1]), all);
+        return half_at(row + Planes::FACTORS + t / 8 * 2) * all;
+    }
+};
+
+template <u32 LENGTH>
+struct Wide<Q8_0Planes<LENGTH>> {
+    static const u32 CHUNK = 32;
+    static __device__ __forceinline__ u32 at(u32 t, u32) { return t * 32; }
+    static __device__ __forceinline__ float sum(const u8* row, u32 t, const float* v, const float*) {
+        float sum = 0.0f;
+#pragma unroll
+        for (u32 i = 0; i < 2; i++) {
+            uint4 bytes = *(const uint4*)(row + t * 32 + 16 * i);
+            u64 words[2] = {u64(bytes.x) | u64(bytes.y) << 32, u64(bytes.z) | u64(bytes.w) << 32};
+#pragma unroll
+            for (u32 h = 0; h < 2; h++) {
+                float q[8];
+                floats_of(words[h] ^ 0x8080808080808080ull, 128.0f, q);
+#pragma unroll
+                for (u32 j = 0; j < 8; j++) sum = fmaf(q[j], v[16 * i + 8 * h + j], sum);
+            }
+        }
+        return half_at(row + LENGTH + t * 2) * sum;
+    }
+};
