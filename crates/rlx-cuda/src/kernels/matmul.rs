@@ -54,8 +54,11 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
     let one = one_row(step, cx, [m, k])?;
-    // Columns of a group of lanes: of two weights, more of them for each read of x.
-    let of_lanes = if is_glu { 8 } else { 2 };
+    let of_lanes = one.map_or(1, |lanes| {
+        let weights = &step.operands[parts.weights..parts.weights + step.results.len()];
+        let n: u64 = weights.iter().filter_map(|w| Some(matrix(w).ok()?.0)).sum();
+        columns_of(n, THREADS / lanes)
+    });
     // More columns of a block read a row of x less often, and leave fewer blocks.
     let (columns, threads) = match one {
         Some(lanes) => (of_lanes * (THREADS / lanes), THREADS),
@@ -167,6 +170,16 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     };
     Ok(vec![kernel?])
 }
+
+/// Columns of a group of lanes, of which a block has so many: the more they are, the less often x is read, as long as
+/// all of a card's processors have blocks.
+fn columns_of(n: u64, groups: u64) -> u64 {
+    let each = n / groups / BLOCKS;
+    [8, 4].into_iter().find(|columns| each >= *columns).unwrap_or(2)
+}
+
+/// About so many blocks keep a card busy.
+const BLOCKS: u64 = 256;
 
 /// Lanes that share columns of a product of one row: each takes 32 elements at once, in whole warps of the widest.
 /// `None` where elements or places do not come in such steps, or no type is one that gains from it.

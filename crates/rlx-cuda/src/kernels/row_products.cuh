@@ -57,10 +57,19 @@ __device__ __forceinline__ void add_products(const float* __restrict__ x, const 
             for (u32 j = 0; j < 8; j++) v[m][j] = x[size_t(m) * K + k + j];
 #endif
 #ifdef NORM
+            float by[8];
+#if K % 4 == 0
+            const float4* weights = (const float4*)(norm + k);
+            float4 c = weights[0], d = weights[1];
+            by[0] = c.x, by[1] = c.y, by[2] = c.z, by[3] = c.w;
+            by[4] = d.x, by[5] = d.y, by[6] = d.z, by[7] = d.w;
+#else
+            for (u32 j = 0; j < 8; j++) by[j] = norm[k + j];
+#endif
 #pragma unroll
             for (u32 j = 0; j < 8; j++) {
                 squares[m] = fmaf(v[m][j], v[m][j], squares[m]);
-                v[m][j] *= norm[k + j];
+                v[m][j] *= by[j];
             }
 #endif
         }
