@@ -4,6 +4,7 @@ pub use crate::step::*;
 use rlx_core::Result;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
+use rlx_core::target::Target;
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
@@ -19,6 +20,11 @@ pub fn sources() -> PathBuf {
 /// Where compiled kernels are kept from one run to the next.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator")
+}
+
+/// What the compiler is told of any card.
+pub fn target() -> Target {
+    rlx_cuda::target()
 }
 
 /// A device of these tests: emulated, or a real one.

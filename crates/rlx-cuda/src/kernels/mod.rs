@@ -17,13 +17,17 @@ mod grouped_matmul;
 mod kv_write;
 mod library;
 mod matmul;
+mod reduce;
 mod rms_norm;
 mod rope;
 mod route;
 mod sample;
 mod scalar;
+mod softmax;
+mod standardise;
 mod take_rows;
 mod takes;
+mod tensor_axes;
 
 pub use emit::{Argument, Memory};
 
@@ -203,6 +207,10 @@ const ROWS: &[Row] = &[
     row("take_rows", take_rows::takes, take_rows::take_rows),
     row("slice", copies::takes_slice, copies::slice),
     row("concat", copies::takes_concat, copies::concat),
+    row("reduce", reduce::takes, reduce::reduce),
+    row("softmax", softmax::takes, softmax::softmax),
+    row("layer_norm", standardise::takes, standardise::layer_norm),
+    row("group_norm", standardise::takes, standardise::group_norm),
 ];
 
 /// What the executor's kernels take.
