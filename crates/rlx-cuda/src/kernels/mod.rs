@@ -17,12 +17,14 @@ mod grouped_matmul;
 mod kv_write;
 mod library;
 mod matmul;
+mod product;
 mod reduce;
 mod rms_norm;
 mod rope;
 mod route;
 mod sample;
 mod scalar;
+mod sdpa;
 mod softmax;
 mod standardise;
 mod take_rows;
@@ -207,7 +209,10 @@ const ROWS: &[Row] = &[
     row("take_rows", take_rows::takes, take_rows::take_rows),
     row("slice", copies::takes_slice, copies::slice),
     row("concat", copies::takes_concat, copies::concat),
+    row("batch_matmul", product::takes, product::batch_matmul),
+    row("dot_general", product::takes, product::dot_general),
     row("reduce", reduce::takes, reduce::reduce),
+    row("sdpa", sdpa::takes, sdpa::sdpa),
     row("softmax", softmax::takes, softmax::softmax),
     row("layer_norm", standardise::takes, standardise::layer_norm),
     row("group_norm", standardise::takes, standardise::group_norm),

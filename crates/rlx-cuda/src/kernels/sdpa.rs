@@ -1,0 +1,182 @@
+//! `sdpa`: attention without a cache.
+
+use super::elements::stored;
+use super::takes::{self, Taken};
+use super::tensor_axes::{layout, product};
+use super::{Context, Emit, Kernel, mismatch, unsupported};
+use rlx_core::ir::lir::{Slice, Step};
+use rlx_core::ops::{HeadLayout, Mask, Op, Sdpa};
+use rlx_core::target::Target;
+use rlx_core::types::{DType, Kind, Scalar, Type};
+use rlx_core::{Error, Result};
+
+/// Threads of a block that is one row, and how many columns of values each may have in registers.
+const THREADS: u64 = 128;
+const MOST_EACH: u64 = 64;
+
+/// Tensors of f32, f16 or bf16, with any mask.
+pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
+    takes::knows(
+        op,
+        &[
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "v_head_dim",
+            "mask",
+            "window",
+            "scale",
+            "softcap",
+            "layout",
+        ],
+    )?;
+    let Op::Sdpa(op) = op else { return Err("it takes attention".into()) };
+    for (i, ty) in operands.iter().enumerate() {
+        let is_flags = ty.kind == Kind::Tensor && ty.dtype == DType::Scalar(Scalar::Bool);
+        if i < 3 || !is_flags {
+            takes::is_float(i, ty)?;
+        }
+    }
+    let most = THREADS * MOST_EACH;
+    match op.v_head_dim as u64 <= most {
+        true => Ok(()),
+        false => Err(format!("its kernel takes values up to {most} wide, not {}", op.v_head_dim)),
+    }
+}
+
+/// Elements from one batch, position and head of an operand to the next.
+struct Steps {
+    batch: u64,
+    place: u64,
+    head: u64,
+}
+
+/// Sizes of an operator.
+struct Sizes {
+    batch: u64,
+    queries: u64,
+    keys: u64,
+}
+
+fn sizes(op: &Sdpa, step: &Step) -> Result<Sizes> {
+    let axis = match op.layout {
+        HeadLayout::Bshd => 1,
+        HeadLayout::Bhsd => 2,
+    };
+    let (q, k) =
+        (step.operands[0].ty.shape.static_dims()?, step.operands[1].ty.shape.static_dims()?);
+    Ok(Sizes { batch: q[0], queries: q[axis], keys: k[axis] })
+}
+
+fn steps(op: &Sdpa, places: u64, heads: usize, width: usize) -> Result<Steps> {
+    let (heads, width) = (heads as u64, width as u64);
+    Ok(match op.layout {
+        HeadLayout::Bshd => {
+            let place = product(&[heads, width])?;
+            Steps { batch: product(&[place, places])?, place, head: width }
+        }
+        HeadLayout::Bhsd => {
+            let head = product(&[places, width])?;
+            Steps { batch: product(&[head, heads])?, place: width, head }
+        }
+    })
+}
+
+/// Defines where rows of q, k, v and y stand, scores and what a mask makes of them. Arguments: q, k, v, y, masks.
+fn describe(emit: &mut Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<()> {
+    let [q, k, v, masks @ ..] = step.operands.as_slice() else { return Err(mismatch(step)) };
+    for slice in [q, k, v, &step.results[0]].into_iter().chain(masks) {
+        emit.argument(slice)?;
+    }
+    let named = |dtype: DType| stored(dtype).ok_or_else(|| unsupported(format!("{dtype}")));
+    emit.elements();
+    emit.define("T", named(q.ty.dtype)?);
+    for (name, places, heads, width) in [
+        ("Q", of.queries, op.heads, op.head_dim),
+        ("K", of.keys, op.kv_heads, op.head_dim),
+        ("V", of.keys, op.kv_heads, op.v_head_dim),
+        ("Y", of.queries, op.heads, op.v_head_dim),
+    ] {
+        let at = steps(op, places, heads, width)?;
+        emit.define(
+            &format!("{name}_AT(b, i, h)"),
+            format_args!(
+                "(size_t(b) * {}ull + size_t(i) * {}ull + size_t(h) * {}ull)",
+                at.batch, at.place, at.head
+            ),
+        );
+    }
+    emit.size("HEADS", op.heads as u64)?;
+    emit.size("GROUP", (op.heads / op.kv_heads.max(1)) as u64)?;
+    emit.size("HEAD", op.head_dim as u64)?;
+    emit.size("WIDTH", op.v_head_dim as u64)?;
+    // Kernels add to positions.
+    for n in [of.queries, of.keys] {
+        super::word(n.saturating_mul(2))?;
+    }
+    emit.size("QUERIES", of.queries)?;
+    emit.size("KEYS", of.keys)?;
+    emit.number("SCALE", op.score_scale() as f32);
+    if let Some(cap) = op.softcap {
+        emit.number("SOFTCAP", cap);
+    }
+    if let Mask::Causal | Mask::Window(_) = op.mask {
+        emit.define("CAUSAL", "");
+        let window = if let Mask::Window(w) = op.mask { w.min(1 << 31) } else { 1 << 31 };
+        emit.size("WINDOW", window)?;
+    }
+    mask(emit, op, of, masks)
+}
+
+/// Defines the parameters of masks, and `masked`, a score with what they add to it.
+fn mask(emit: &mut Emit<'_>, op: &Sdpa, of: &Sizes, masks: &[Slice]) -> Result<()> {
+    let pointer = |i: usize, x: &Slice| {
+        let ty = stored(x.ty.dtype).ok_or_else(|| unsupported(format!("a mask of {}", x.ty)))?;
+        Ok::<String, Error>(format!(", const {ty}* __restrict__ mask{i}"))
+    };
+    let parameters: Vec<String> =
+        masks.iter().enumerate().map(|(i, x)| pointer(i, x)).collect::<Result<_>>()?;
+    let heads = op.heads as u64;
+    let body = match (op.mask, masks) {
+        (Mask::Custom, [valid]) => {
+            let at = format!("value_of(mask0[size_t(b) * {}u + j])", of.keys);
+            let seen = if valid.ty.dtype.is_float() { format!("{at} >= 0.5f") } else { at };
+            format!("({seen} ? (score) : MINUS_INFINITY)")
+        }
+        (Mask::Bias, [bias]) => {
+            let (dims, strides) = layout(&bias.ty)?;
+            let terms = ["b", "h", "i", "j"].iter().zip(dims.iter().zip(&strides));
+            let terms = terms.filter(|(_, (n, _))| **n != 1);
+            let terms: Vec<String> =
+                terms.map(|(name, (_, step))| format!(" + size_t({name}) * {step}ull")).collect();
+            format!("((score) + value_of(mask0[0{}]))", terms.concat())
+        }
+        (Mask::Grid, [rows, columns]) => {
+            let wide = |x: &Slice| x.ty.shape.last().as_static().unwrap_or(0).max(1);
+            let (r, c) = (wide(rows), wide(columns));
+            let row = format!("((size_t(b) * {heads}u + (h)) * {}u + (i))", of.queries);
+            format!(
+                "((score) + value_of(mask0[{row} * {r}u + (j) / {c}u]) \
+                 + value_of(mask1[{row} * {c}u + (j) % {c}u]))"
+            )
+        }
+        _ => "(score)".into(),
+    };
+    emit.define("MASK_PARAMETERS", parameters.concat());
+    emit.define("MASKED(score, b, h, i, j)", body);
+    Ok(())
+}
+
+pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
+    let Op::Sdpa(op) = &step.op else { return Err(mismatch(step)) };
+    let of = sizes(op, step)?;
+    if step.results[0].ty.shape.elements()? == 0 {
+        return Ok(Vec::new());
+    }
+    let mut emit = cx.emit(step);
+    describe(&mut emit, step, op, &of)?;
+    emit.size("THREADS", THREADS)?;
+    let blocks = product(&[of.batch, op.heads as u64, of.queries])?;
+    let text = concat!(include_str!("sdpa.cuh"), include_str!("sdpa.cu"));
+    Ok(vec![emit.kernel("sdpa", text, [blocks, 1, 1], THREADS as u32)?])
+}
