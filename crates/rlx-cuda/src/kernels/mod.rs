@@ -6,6 +6,8 @@
 mod attention;
 mod attention_one;
 mod causal_conv1d;
+mod conv;
+mod conv_transpose;
 mod copies;
 mod delta_net;
 mod elements;
@@ -14,9 +16,11 @@ mod emit;
 mod formats;
 mod gather;
 mod grouped_matmul;
+mod interpolate;
 mod kv_write;
 mod library;
 mod matmul;
+mod pool;
 mod product;
 mod reduce;
 mod rms_norm;
@@ -25,6 +29,7 @@ mod route;
 mod sample;
 mod scalar;
 mod sdpa;
+mod sliding;
 mod softmax;
 mod standardise;
 mod take_rows;
@@ -211,6 +216,10 @@ const ROWS: &[Row] = &[
     row("concat", copies::takes_concat, copies::concat),
     row("batch_matmul", product::takes, product::batch_matmul),
     row("dot_general", product::takes, product::dot_general),
+    row("conv", conv::takes, conv::conv),
+    row("conv_transpose", conv_transpose::takes, conv_transpose::conv_transpose),
+    row("pool", pool::takes, pool::pool),
+    row("interpolate", interpolate::takes, interpolate::interpolate),
     row("reduce", reduce::takes, reduce::reduce),
     row("sdpa", sdpa::takes, sdpa::sdpa),
     row("softmax", softmax::takes, softmax::softmax),
