@@ -5,6 +5,8 @@ mod begun;
 mod common;
 mod emulator;
 mod experts;
+#[path = "../../../tests/support/graphs/mod.rs"]
+mod graphs;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]
