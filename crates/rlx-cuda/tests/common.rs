@@ -22,11 +22,6 @@ pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulator")
 }
 
-/// What the compiler is told of any card.
-pub fn target() -> Target {
-    rlx_cuda::target()
-}
-
 /// A device of these tests: emulated, or a real one.
 pub type TestDevice = CudaDevice<Box<dyn Driver>>;
 
@@ -50,6 +45,11 @@ fn driver() -> Box<dyn Driver> {
 /// The emulator; where `RLX_CUDA` is set, the machine's card.
 pub fn device() -> Arc<TestDevice> {
     Arc::new(CudaDevice::new(driver()))
+}
+
+/// What the executor's kernels take.
+pub fn target() -> Target {
+    rlx_cuda::target()
 }
 
 /// A driver that notes how many rows the products have that are recorded.

@@ -5,7 +5,9 @@
 
 mod attention;
 mod attention_one;
+mod axes;
 mod causal_conv1d;
+mod chain;
 mod conv;
 mod conv_transpose;
 mod copies;
@@ -14,12 +16,15 @@ mod elements;
 mod elementwise;
 mod emit;
 mod formats;
+mod functions;
 mod gather;
 mod grouped_matmul;
 mod interpolate;
+mod iota;
 mod kv_write;
 mod library;
 mod matmul;
+mod numbers;
 mod pool;
 mod product;
 mod reduce;
@@ -35,6 +40,9 @@ mod standardise;
 mod take_rows;
 mod takes;
 mod tensor_axes;
+mod transpose;
+mod units;
+mod walk;
 
 pub use emit::{Argument, Memory};
 
@@ -207,13 +215,11 @@ const ROWS: &[Row] = &[
     row("rope_kv_write", rope::takes_writes, rope::rope_kv_write),
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),
-    row("map", elementwise::takes, elementwise::elementwise),
-    row("zip", elementwise::takes, elementwise::elementwise),
-    row("elementwise_region", elementwise::takes, elementwise::elementwise),
+    row("map", chain::takes, chain::run),
+    row("zip", chain::takes, chain::run),
+    row("elementwise_region", chain::takes, chain::run),
     row("sample", sample::takes, sample::sample),
     row("take_rows", take_rows::takes, take_rows::take_rows),
-    row("slice", copies::takes_slice, copies::slice),
-    row("concat", copies::takes_concat, copies::concat),
     row("batch_matmul", product::takes, product::batch_matmul),
     row("dot_general", product::takes, product::dot_general),
     row("conv", conv::takes, conv::conv),
@@ -225,6 +231,19 @@ const ROWS: &[Row] = &[
     row("softmax", softmax::takes, softmax::softmax),
     row("layer_norm", standardise::takes, standardise::layer_norm),
     row("group_norm", standardise::takes, standardise::group_norm),
+    row("compare", chain::takes, chain::run),
+    row("select", chain::takes, chain::run),
+    row("cast", chain::takes, chain::run),
+    row("clamp", chain::takes, chain::run),
+    row("slice", copies::takes, copies::slice),
+    row("concat", copies::takes, copies::concat),
+    row("transpose", copies::takes, copies::transpose),
+    row("expand", copies::takes, copies::expand),
+    row("reverse", copies::takes, copies::reverse),
+    row("pad", axes::takes, axes::pad),
+    row("roll", axes::takes, axes::roll),
+    row("im2col", axes::takes, axes::im2col),
+    row("iota", iota::takes, iota::iota),
 ];
 
 /// What the executor's kernels take.
