@@ -2,13 +2,17 @@
 //!
 //! A row of x is divided by a power of two. A float is two halves then, of 22 bits together: the first of all rows
 //! stand before the second of all, and one product has both. A matmul that rounds x (`half`) has the first alone.
-//! Weights that are no f16 are decoded into it first. What follows a product (scales, biases, functions, residuals) is
-//! a kernel.
+//! Rows of f32 and bf16 weights become halves alike, two of f32 and one of bf16: first halves of w are multiplied by all
+//! of x, and second ones by the first of x, for what second ones of both would add is below 2^-22. So an f32 layer takes
+//! three products of f16, 6 M N K operations, and 8 bytes of each weight beside them. Packed weights are decoded to f16
+//! first. What follows a product (scales, biases, functions, residuals) is a kernel.
 
 use super::matmul::epilogue;
-use super::{Argument, Context, Kernel, Memory, Product, Work, matrix, mismatch, scalar, word};
+use super::{
+    Argument, Context, Kernel, Memory, Product, Work, matrix, mismatch, scalar, word,
+};
 use rlx_core::Result;
-use rlx_core::ir::lir::Step;
+use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
 use rlx_core::types::{DType, Scalar};
 
@@ -40,15 +44,17 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
     let weights = &step.operands[parts.weights..parts.weights + op.segments];
     let f16 = DType::Scalar(Scalar::F16);
     let all_f16 = weights.iter().all(|w| w.ty.dtype == f16);
-    // Numbers of these would be rounded, or be too large.
-    let wide = |w: &&rlx_core::ir::lir::Slice| {
-        matches!(w.ty.dtype, DType::Scalar(Scalar::F32 | Scalar::Bf16))
-    };
     if m < (if all_f16 { ROWS } else { ROWS_OF_OTHERS })
         || !k.is_multiple_of(8)
-        || weights.iter().any(|w| wide(&w))
+        || !is_aligned(&step.operands[0], step, cx)?
     {
         return Ok(None);
+    }
+    for w in weights {
+        let floats = matches!(w.ty.dtype, DType::Scalar(Scalar::F32 | Scalar::Bf16));
+        if floats && !is_aligned(w, step, cx)? {
+            return Ok(None);
+        }
     }
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let halves_of_x = if op.half { 1 } else { 2 };
@@ -61,30 +67,12 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
         // What a weight leaves behind, the next one may have.
         scratch.0 = kept;
         let own: Vec<usize> = if is_glu { vec![0, 1] } else { vec![i] };
-        let mut sums = Vec::new();
         let (n, _) = matrix(&weights[own[0]])?;
         if n == 0 {
             continue;
         }
         if !n.is_multiple_of(4) {
             return Ok(None);
-        }
-        for &at in &own {
-            let w = &weights[at];
-            let place = cx.emit(step).place(w)?;
-            let place = if w.ty.dtype == f16 && place.offset.is_multiple_of(16) {
-                place
-            } else {
-                let wide = scratch.take(2 * n * k);
-                work.push(Work::Kernel(widened(step, cx, w.ty.dtype, [place, wide], [n, k])?));
-                wide
-            };
-            let sum = scratch.take(4 * halves_of_x * m * n);
-            let (rows, columns, k) = (word(halves_of_x * m)?, word(n)?, word(k)?);
-            let per_token = cx.live(step).filter(|_| halves_of_x == 1);
-            let product = Product { x: halves, w: place, y: sum, rows, columns, k, per_token };
-            work.push(Work::Product(product));
-            sums.push(sum);
         }
         let mut emit = cx.emit(step);
         let mut text = vec!["const float* __restrict__ scales".to_owned()];
@@ -93,10 +81,35 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
             emit.arguments.push(at);
             text.push(format!("const float* {name}"));
         };
-        add(&mut emit, "sums", sums[0]);
-        if let Some(&ups) = sums.get(1) {
+        for (&at, names) in own.iter().zip([["sums", "lows", "of_w"], ["ups", "up_lows", "of_up"]])
+        {
+            let w = Halves::of(&weights[at], step, cx, &mut scratch, &mut work)?;
+            let sum = scratch.take(4 * halves_of_x * m * n);
+            let mut product = |x_parts: u64, w: Argument, y: Argument| {
+                let (rows, columns, k) = (word(x_parts * m)?, word(n)?, word(k)?);
+                let per_token = cx.live(step).filter(|_| x_parts == 1);
+                work.push(Work::Product(Product { x: halves, w, y, rows, columns, k, per_token }));
+                Ok::<(), rlx_core::Error>(())
+            };
+            product(halves_of_x, w.high, sum)?;
+            let lows = w.low.map(|_| scratch.take(4 * m * n));
+            if let (Some(low), Some(y)) = (w.low, lows) {
+                product(1, low, y)?;
+            }
+            let mut of = Vec::new();
+            for (name, at) in names.into_iter().zip([Some(sum), lows, w.scales]) {
+                match at {
+                    Some(at) => {
+                        add(&mut emit, name, at);
+                        of.push(name);
+                    }
+                    None => of.push("nullptr"),
+                }
+            }
+            emit.define(if names[0] == "sums" { "SUMS" } else { "UPS" }, of.join(", "));
+        }
+        if is_glu {
             emit.define("GLU", "");
-            add(&mut emit, "ups", ups);
         }
         if let Some(first) = parts.biases {
             let bias = emit.place(&step.operands[first + own[0]])?;
@@ -124,11 +137,57 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
         emit.define("PARTS", halves_of_x);
         emit.size("M", m)?;
         emit.size("N", n)?;
-        let grid = [(n / 4).div_ceil(128), m, 1];
+        let grid = [m, (n / 4).div_ceil(128), 1];
         let kernel = emit.kernel("matmul_finish", include_str!("matmul_finish.cu"), grid, 128)?;
-        work.push(Work::Kernel(kernel.by_tokens(cx.live(step), 1, 1, 1)));
+        work.push(Work::Kernel(kernel.by_tokens(cx.live(step), 0, 1, 1)));
     }
     Ok(Some(work))
+}
+
+/// Whether it begins at a multiple of 16 bytes.
+fn is_aligned(slice: &Slice, step: &Step, cx: &Context<'_>) -> Result<bool> {
+    Ok(cx.emit(step).place(slice)?.offset.is_multiple_of(16))
+}
+
+/// Rows of a weight as halves.
+struct Halves {
+    high: Argument,
+    /// Where f32 has a second half of each number.
+    low: Option<Argument>,
+    /// What rows are divided by.
+    scales: Option<Argument>,
+}
+
+impl Halves {
+    /// Where a weight is halves already, or the work that makes them.
+    fn of(
+        w: &Slice,
+        step: &Step,
+        cx: &Context<'_>,
+        scratch: &mut Scratch,
+        work: &mut Vec<Work>,
+    ) -> Result<Halves> {
+        let (n, k) = matrix(w)?;
+        let place = cx.emit(step).place(w)?;
+        let parts = match w.ty.dtype {
+            DType::Scalar(Scalar::F32) => 2,
+            DType::Scalar(Scalar::Bf16) => 1,
+            DType::Scalar(Scalar::F16) if is_aligned(w, step, cx)? => {
+                return Ok(Halves { high: place, low: None, scales: None });
+            }
+            dtype => {
+                let wide = scratch.take(2 * n * k);
+                work.push(Work::Kernel(widened(step, cx, dtype, [place, wide], [n, k])?));
+                return Ok(Halves { high: wide, low: None, scales: None });
+            }
+        };
+        let (high, scales) = (scratch.take(2 * parts * n * k), scratch.take(4 * n));
+        let emit = super::Emit::new(cx.plan, None);
+        let made = halves(emit, w.ty.dtype, [place, high, scales], [parts, n, k])?;
+        work.push(Work::Kernel(made));
+        let low = (parts == 2).then_some(Argument { offset: high.offset + 2 * n * k, ..high });
+        Ok(Halves { high, low, scales: Some(scales) })
+    }
 }
 
 /// The rows of x as halves.
@@ -136,19 +195,32 @@ fn halves_of(
     step: &Step,
     cx: &Context<'_>,
     to: [Argument; 2],
-    [parts, m, k]: [u64; 3],
+    sizes: [u64; 3],
 ) -> Result<Kernel> {
-    let mut emit = cx.emit(step);
+    let emit = cx.emit(step);
     let x = step.operands.first().ok_or_else(|| mismatch(step))?;
     let x = emit.place(x)?;
-    emit.arguments.extend([x, to[0], to[1]]);
+    let kernel = halves(emit, DType::F32, [x, to[0], to[1]], sizes)?;
+    Ok(kernel.by_tokens(cx.live(step), 0, 1, 1))
+}
+
+/// Rows of f32 or bf16 as halves: x, halves and scales.
+fn halves(
+    mut emit: super::Emit<'_>,
+    dtype: DType,
+    places: [Argument; 3],
+    [parts, m, k]: [u64; 3],
+) -> Result<Kernel> {
+    emit.arguments.extend(places);
     emit.late_rows();
+    if dtype == DType::BF16 {
+        emit.define("BF16", "");
+    }
     emit.define("PARTS", parts);
     emit.size("M", m)?;
     emit.size("K", k)?;
     emit.define("THREADS", "256u");
-    let kernel = emit.kernel("halves", include_str!("halves.cu"), [m, 1, 1], 256)?;
-    Ok(kernel.by_tokens(cx.live(step), 0, 1, 1))
+    emit.kernel("halves", include_str!("halves.cu"), [m, 1, 1], 256)
 }
 
 /// Weights as f16.
