@@ -67,6 +67,7 @@ pub(super) fn conv(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     operand(&mut emit, "Filters", w, [&rows, &Axes { dims: vec![k], strides: vec![1] }, &groups])?;
     let tiles = own.div_ceil(TILE).saturating_mul(columns.div_ceil(TILE)).saturating_mul(op.groups);
     let text = concat!(
+        include_str!("tf32.cuh"),
         include_str!("tile_sums.cuh"),
         include_str!("product_tile.cuh"),
         include_str!("conv.cu")

@@ -8,9 +8,7 @@
 //! first. What follows a product (scales, biases, functions, residuals) is a kernel.
 
 use super::matmul::epilogue;
-use super::{
-    Argument, Context, Kernel, Memory, Product, Work, matrix, mismatch, scalar, word,
-};
+use super::{Argument, Context, Kernel, Memory, Product, Work, matrix, mismatch, scalar, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
@@ -191,12 +189,7 @@ impl Halves {
 }
 
 /// The rows of x as halves.
-fn halves_of(
-    step: &Step,
-    cx: &Context<'_>,
-    to: [Argument; 2],
-    sizes: [u64; 3],
-) -> Result<Kernel> {
+fn halves_of(step: &Step, cx: &Context<'_>, to: [Argument; 2], sizes: [u64; 3]) -> Result<Kernel> {
     let emit = cx.emit(step);
     let x = step.operands.first().ok_or_else(|| mismatch(step))?;
     let x = emit.place(x)?;

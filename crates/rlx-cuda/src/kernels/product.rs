@@ -92,6 +92,7 @@ impl Product {
         operand(&mut emit, "Columns", b, [&self.columns, &self.k[1], &self.batch[1]])?;
         let tiles = m.div_ceil(TILE).saturating_mul(n.div_ceil(TILE)).saturating_mul(batch);
         let text = concat!(
+            include_str!("tf32.cuh"),
             include_str!("tile_sums.cuh"),
             include_str!("product_tile.cuh"),
             include_str!("product.cu")

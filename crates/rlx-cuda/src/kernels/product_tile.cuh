@@ -5,7 +5,7 @@ struct F32;
 struct F16;
 struct Bf16;
 #define IS_SHORT Significand<KIND>::is_short
-#if !(WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800))
+#ifndef HAS_TF32
 template <class F>
 struct Significand { static const bool is_short = false; };
 #endif

@@ -1,4 +1,8 @@
 //! `sdpa`: attention without a cache.
+//!
+//! A head of `S` queries and keys and `E` elements takes `4 S S E` operations, and reads `8 S E` elements at least. In
+//! tiles of 64 queries on tensor cores its keys and values are read `S / 64` times, from a cache; a product of f32 is
+//! three of theirs. Few queries, wide heads and widths that are no whole steps have a block for each query.
 
 use super::elements::stored;
 use super::takes::{self, Taken};
@@ -162,7 +166,9 @@ fn mask(emit: &mut Emit<'_>, op: &Sdpa, of: &Sizes, masks: &[Slice]) -> Result<(
         }
         _ => "(score)".into(),
     };
+    let names: Vec<String> = (0..masks.len()).map(|i| format!(", mask{i}")).collect();
     emit.define("MASK_PARAMETERS", parameters.concat());
+    emit.define("MASK_ARGUMENTS", names.concat());
     emit.define("MASKED(score, b, h, i, j)", body);
     Ok(())
 }
@@ -176,7 +182,40 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let mut emit = cx.emit(step);
     describe(&mut emit, step, op, &of)?;
     emit.size("THREADS", THREADS)?;
-    let blocks = product(&[of.batch, op.heads as u64, of.queries])?;
-    let text = concat!(include_str!("sdpa.cuh"), include_str!("sdpa.cu"));
-    Ok(vec![emit.kernel("sdpa", text, [blocks, 1, 1], THREADS as u32)?])
+    let own = product(&[of.batch, op.heads as u64])?;
+    let parts = [include_str!("sdpa.cuh"), include_str!("sdpa_row.cuh")].concat();
+    if let Some(keys) = keys_of_a_tile(&emit, step, op, &of)? {
+        emit.size("TILE", keys)?;
+        let is_short = step.operands[0].ty.dtype != DType::F32;
+        emit.define("IS_SHORT", u8::from(is_short));
+        let text = [include_str!("tf32.cuh"), &parts, include_str!("sdpa_tile.cu")].concat();
+        let blocks = product(&[own, of.queries.div_ceil(QUERIES)])?;
+        return Ok(vec![emit.kernel("sdpa_tile", &text, [blocks, 1, 1], THREADS as u32)?.alone()]);
+    }
+    let text = [parts.as_str(), include_str!("sdpa.cu")].concat();
+    let blocks = product(&[own, of.queries])?;
+    Ok(vec![emit.kernel("sdpa", &text, [blocks, 1, 1], THREADS as u32)?])
+}
+
+/// Queries of a tile, and the fewest that are worth one.
+const QUERIES: u64 = 64;
+const FEWEST: u64 = 16;
+/// Bytes of keys and values in shared memory.
+const SHARED: u64 = 48 << 10;
+
+/// How many keys a tile on tensor cores has at a time, where heads are whole steps of these and begin at whole 16 bytes.
+fn keys_of_a_tile(emit: &Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<Option<u64>> {
+    let (head, width) = (op.head_dim as u64, op.v_head_dim as u64);
+    let whole = |n: u64| n > 0 && n.is_multiple_of(8) && n <= 128;
+    if of.queries < FEWEST || !whole(head) || !whole(width) {
+        return Ok(None);
+    }
+    for x in &step.operands[..3] {
+        if !emit.place(x)?.offset.is_multiple_of(16) {
+            return Ok(None);
+        }
+    }
+    // Rows of keys and values are 8 and 4 floats longer than they have to be.
+    let bytes = |keys: u64| keys * (head + 8 + width + 4) * 4;
+    Ok(Some(if bytes(64) <= SHARED { 64 } else { 32 }))
 }

@@ -7,7 +7,7 @@ typedef float Tile[STEP][72];
 // them, and its reads, meet no bank twice.
 __device__ __forceinline__ u32 place(u32 k, u32 c) { return c ^ (k & 24u); }
 
-#if WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800)
+#ifdef HAS_TF32
 // Tensor cores take numbers of 11 significant bits and add in f32. A float is the sum of two of those but for its last
 // two bits: x y = high high + high low + low high, some 2^-21 of it apart. Tensor cores do not round their sums to the
 // nearest, so each has no more than a step of k. A warp has 16 rows by 32 columns. Where x is of 11 bits, too
@@ -20,28 +20,6 @@ template <>
 struct Significand<F16> { static const bool is_short = true; };
 template <>
 struct Significand<Bf16> { static const bool is_short = true; };
-
-__device__ __forceinline__ float to_tf32(float x) {
-#ifdef RLX_EMULATOR
-    return __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
-#else
-    u32 y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return __uint_as_float(y);
-#endif
-}
-
-// d += a b, of 16 rows by 8 of k, and 8 of k by 8 columns; PTX ISA, "Matrix fragments for mma.m16n8k8".
-__device__ __forceinline__ void multiply(float d[4], const float a[4], const float b[2]) {
-#ifdef RLX_EMULATOR
-    emulator::mma_m16n8k8(d, a, b, __LINE__);
-#else
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-          "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
-#endif
-}
 
 // Row and column of a thread's i-th sum.
 __device__ __forceinline__ u32 row_of(u32 i) { return threadIdx.x / 64 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8; }
