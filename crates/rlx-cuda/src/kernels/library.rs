@@ -7,12 +7,13 @@
 //! three products of f16, 6 M N K operations, and 8 bytes of each weight beside them. Packed weights are decoded to f16
 //! first. What follows a product (scales, biases, functions, residuals) is a kernel.
 
+use super::conv_products;
 use super::matmul::epilogue;
 use super::{Argument, Context, Kernel, Memory, Product, Work, matrix, mismatch, scalar, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
-use rlx_core::types::{DType, Scalar};
+use rlx_core::types::{DType, Dim, Scalar};
 
 /// Rows from which on a product by the library is worth its other launches: of weights in f16, and of others.
 const ROWS: u64 = 32;
@@ -22,18 +23,27 @@ const ALIGNMENT: u64 = 256;
 
 /// Places in scratch memory, one behind the other.
 #[derive(Default)]
-struct Scratch(u64);
+pub(super) struct Scratch(u64);
 
 impl Scratch {
-    fn take(&mut self, bytes: u64) -> Argument {
+    pub fn take(&mut self, bytes: u64) -> Argument {
         let at = self.0;
         self.0 = (at + bytes).next_multiple_of(ALIGNMENT);
         Argument { memory: Memory::Scratch, offset: at }
     }
 }
 
+/// The work of a step by the library; `None` where it has none.
+pub(super) fn work(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
+    match &step.op {
+        Op::MatMul(_) => matmul(step, cx),
+        Op::Conv(_) => conv_products::conv(step, cx),
+        _ => Ok(None),
+    }
+}
+
 /// The work of a matmul by the library; `None` where its kernels are better, or the library has no such product.
-pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
+fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
     let Op::MatMul(op) = &step.op else { return Ok(None) };
     if !cx.products || step.part.is_some() || op.norm.is_some() {
         return Ok(None);
@@ -143,29 +153,30 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>>
 }
 
 /// Whether it begins at a multiple of 16 bytes.
-fn is_aligned(slice: &Slice, step: &Step, cx: &Context<'_>) -> Result<bool> {
+pub(super) fn is_aligned(slice: &Slice, step: &Step, cx: &Context<'_>) -> Result<bool> {
     Ok(cx.emit(step).place(slice)?.offset.is_multiple_of(16))
 }
 
 /// Rows of a weight as halves.
-struct Halves {
-    high: Argument,
+pub(super) struct Halves {
+    pub high: Argument,
     /// Where f32 has a second half of each number.
-    low: Option<Argument>,
+    pub low: Option<Argument>,
     /// What rows are divided by.
-    scales: Option<Argument>,
+    pub scales: Option<Argument>,
 }
 
 impl Halves {
-    /// Where a weight is halves already, or the work that makes them.
-    fn of(
+    /// Where a weight of `[rows, ..]` is halves already, or the work that makes them.
+    pub fn of(
         w: &Slice,
         step: &Step,
         cx: &Context<'_>,
         scratch: &mut Scratch,
         work: &mut Vec<Work>,
     ) -> Result<Halves> {
-        let (n, k) = matrix(w)?;
+        let n = w.ty.shape.0.first().and_then(Dim::as_static).unwrap_or(0);
+        let k = w.ty.shape.elements()?.checked_div(n).unwrap_or(0);
         let place = cx.emit(step).place(w)?;
         let parts = match w.ty.dtype {
             DType::Scalar(Scalar::F32) => 2,

@@ -9,6 +9,7 @@ mod axes;
 mod causal_conv1d;
 mod chain;
 mod conv;
+mod conv_products;
 mod conv_transpose;
 mod copies;
 mod delta_net;
@@ -282,7 +283,7 @@ pub(crate) fn work(
         unsupported(what).at(step.label.clone())
     })?;
     let cx = Context { plan, control: program.control.map(|c| c.state), products };
-    if let Some(work) = library::matmul(step, &cx).map_err(|e| e.at(step.label.clone()))? {
+    if let Some(work) = library::work(step, &cx).map_err(|e| e.at(step.label.clone()))? {
         return Ok(work);
     }
     let kernels = (row.build)(step, &cx).map_err(|e| e.at(step.label.clone()))?;
