@@ -7,8 +7,8 @@
 use super::product::{TILE, describe_type, operand};
 use super::sliding::{fits, sliding};
 use super::takes::{self, Taken};
-use super::tensor_axes::{Axes, product};
-use super::{Context, Kernel, mismatch};
+use super::tensor_axes::{Axes, Sizes, product};
+use super::{Context, Kernel, mismatch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
@@ -43,23 +43,32 @@ pub(super) fn conv(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     if op.bias {
         emit.define("BIAS", "");
     }
-    emit.size("CHANNELS", input[1])?;
-    emit.size("FILTERS", kernel[0])?;
-    emit.size("DEPTH", depth)?;
-    emit.size("OWN", own)?;
-    emit.size("TAPS", taps.max(1))?;
-    emit.size("PLACES", places)?;
-    emit.size("PLANE", product(&input[2..])?)?;
-    sliding(&mut emit, &op.window, &kernel[2..], &input[2..], &output[2..])?;
-    if own == 1 || (own < 4 && op.groups > 1) {
-        super::word(n.saturating_mul(2))?;
-        emit.size("N", n)?;
+    let each = own == 1 || (own < 4 && op.groups > 1);
+    // Tiles find an element for every product; the other kernel has many forms, and one text for them.
+    let mut sizes = if each { Sizes::given() } else { Sizes::InText };
+    let plane = product(&input[2..])?;
+    for (name, n) in
+        [("CHANNELS", input[1]), ("DEPTH", depth), ("TAPS", taps.max(1)), ("PLANE", plane)]
+    {
+        emit.define_size(name, n, &mut sizes)?;
+    }
+    sliding(&mut emit, &op.window, &kernel[2..], &input[2..], &output[2..], &mut sizes)?;
+    if each {
+        // A block's threads count past the end.
+        word(n.saturating_mul(2))?;
+        for (name, n) in [("N", n), ("FILTERS", kernel[0]), ("OWN", own), ("PLACES", places)] {
+            emit.define_size(name, n, &mut sizes)?;
+        }
+        emit.sizes(&sizes);
         let grid = [n.div_ceil(256), 1, 1];
         return Ok(vec![emit.kernel("conv_each", include_str!("conv_each.cu"), grid, 256)?]);
     }
+    emit.size("FILTERS", kernel[0])?;
+    emit.size("OWN", own)?;
+    emit.size("PLACES", places)?;
     let (k, columns) = (product(&[depth, taps])?, product(&[input[0], places])?);
     // Kernels add to both.
-    super::word(k.max(columns).saturating_mul(2))?;
+    word(k.max(columns).saturating_mul(2))?;
     emit.size("K", k)?;
     emit.size("COLUMNS", columns)?;
     let rows = Axes { dims: vec![own], strides: vec![k] };
@@ -70,6 +79,7 @@ pub(super) fn conv(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         include_str!("tf32.cuh"),
         include_str!("tile_sums.cuh"),
         include_str!("product_tile.cuh"),
+        include_str!("sliding.cuh"),
         include_str!("conv.cu")
     );
     Ok(vec![emit.kernel("conv", text, [tiles, 1, 1], 256)?.alone()])

@@ -7,12 +7,14 @@ KERNEL(conv_each)(const T* __restrict__ x, const T* __restrict__ w, T* __restric
 #ifdef BIAS
                   , const T* __restrict__ bias
 #endif
-) {
+                  NUMBERS) {
     wait_for_previous();
     u32 i = blockIdx.x * 256 + threadIdx.x;
     if (i >= N) return;
     u32 filter = i / PLACES % FILTERS;
-    Place from = place_of(i % PLACES);
+    Place p;
+    u32 rest = i % PLACES;
+    BEGIN
     x += (size_t(i / PLACES / FILTERS) * CHANNELS + filter / OWN * DEPTH) * PLANE;
     w += size_t(filter) * DEPTH * TAPS;
 #ifdef BIAS
@@ -22,8 +24,10 @@ KERNEL(conv_each)(const T* __restrict__ x, const T* __restrict__ w, T* __restric
 #endif
 #pragma unroll 4
     for (u32 t = 0; t < TAPS; t++) {
-        u32 at;
-        if (!is_inside(from, t, at)) continue;
+        u32 tap = t, at = 0;
+        bool inside = true;
+        REACH
+        if (!inside) continue;
         for (u32 c = 0; c < DEPTH; c++) {
             sum = fmaf(value_of(x[size_t(c) * PLANE + at]), value_of(w[size_t(c) * TAPS + t]), sum);
         }

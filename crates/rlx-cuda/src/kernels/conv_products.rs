@@ -9,7 +9,7 @@ use super::library::{Halves, Scratch, is_aligned};
 use super::numbers::Numbers;
 use super::product::describe_type;
 use super::sliding::sliding;
-use super::tensor_axes::product;
+use super::tensor_axes::{Sizes as Given, product};
 use super::{Argument, Context, Emit, Kernel, Product, Work, mismatch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
@@ -182,11 +182,13 @@ fn columns_of(
     emit.size("PLACES", of.places)?;
     emit.size("CHUNK", chunk)?;
     emit.size("COLUMNS", columns)?;
-    sliding(&mut emit, &op.window, &kernel[2..], &input[2..], &output[2..])?;
+    let (image, places) = (&input[2..], &output[2..]);
+    sliding(&mut emit, &op.window, &kernel[2..], image, places, &mut Given::InText)?;
     let mut numbers = Numbers::default();
     let name = numbers.size(first)?;
     emit.define("FIRST", name);
     emit.numbers(&numbers);
     let grid = [chunk / 64, of.k.div_ceil(64), 1];
-    emit.kernel("columns", include_str!("columns.cu"), grid, 256)
+    let text = concat!(include_str!("sliding.cuh"), include_str!("columns.cu"));
+    emit.kernel("columns", text, grid, 256)
 }

@@ -7,12 +7,14 @@ KERNEL(conv_transpose)(const T* __restrict__ x, const T* __restrict__ w, T* __re
 #ifdef BIAS
                        , const T* __restrict__ bias
 #endif
-) {
+                       NUMBERS) {
     wait_for_previous();
     u32 i = blockIdx.x * 256 + threadIdx.x;
     if (i >= N) return;
     u32 filter = i / PLACES % FILTERS, first = filter / OWN * DEPTH;
-    Place from = place_of(i % PLACES);
+    Place p;
+    u32 rest = i % PLACES;
+    BEGIN
     x += (size_t(i / PLACES / FILTERS) * CHANNELS + first) * PLANE;
     w += (size_t(first) * OWN + filter % OWN) * TAPS;
 #ifdef BIAS
@@ -21,8 +23,10 @@ KERNEL(conv_transpose)(const T* __restrict__ x, const T* __restrict__ w, T* __re
     float sum = 0.0f;
 #endif
     for (u32 t = 0; t < TAPS; t++) {
-        u32 at;
-        if (!meets(from, t, at)) continue;
+        u32 tap = t, at = 0;
+        bool inside = true;
+        REACH
+        if (!inside) continue;
 #pragma unroll 4
         for (u32 c = 0; c < DEPTH; c++) {
             sum = fmaf(value_of(x[size_t(c) * PLANE + at]), value_of(w[size_t(c) * OWN * TAPS + t]), sum);

@@ -3,7 +3,7 @@
 use super::product::describe_type;
 use super::sliding::fits;
 use super::takes::{self, Taken};
-use super::tensor_axes::{product, row_major};
+use super::tensor_axes::{Sizes, product, row_major};
 use super::{Context, Emit, Kernel, mismatch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
@@ -42,52 +42,60 @@ pub(super) fn conv_transpose(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel
     }
     // A block's threads count past the end.
     word(n.saturating_mul(2))?;
-    emit.size("N", n)?;
-    emit.size("CHANNELS", input[1])?;
-    emit.size("FILTERS", output[1])?;
-    emit.size("DEPTH", input[1] / op.groups.max(1))?;
-    emit.size("OWN", kernel[1])?;
-    emit.size("TAPS", product(&kernel[2..])?.max(1))?;
-    emit.size("PLACES", product(&output[2..])?)?;
-    emit.size("PLANE", product(&input[2..])?)?;
-    meets(&mut emit, op, &kernel[2..], &input[2..], &output[2..])?;
+    let mut sizes = Sizes::given();
+    for (name, n) in [
+        ("N", n),
+        ("CHANNELS", input[1]),
+        ("FILTERS", output[1]),
+        ("DEPTH", input[1] / op.groups.max(1)),
+        ("OWN", kernel[1]),
+        ("TAPS", product(&kernel[2..])?.max(1)),
+        ("PLACES", product(&output[2..])?),
+        ("PLANE", product(&input[2..])?),
+    ] {
+        emit.define_size(name, n, &mut sizes)?;
+    }
+    meets(&mut emit, op, &kernel[2..], &input[2..], &output[2..], &mut sizes)?;
+    emit.sizes(&sizes);
     let text = include_str!("conv_transpose.cu");
     Ok(vec![emit.kernel("conv_transpose", text, [n.div_ceil(256), 1, 1], 256)?])
 }
 
-/// Defines `Place`, a place of the result counted from before its cut, `place_of`, and `meets`, whether a tap brings it an
-/// element of x, and which: the distance between the two has to be a whole number of strides.
+/// Defines `Place`, a place of the result counted from before its cut, and statements: `BEGIN` makes of the variable `rest`
+/// the place `p`; `REACH` adds to `at` where the element of x is that the variable `tap` brings, or makes `inside` false.
+/// The distance between the two has to be a whole number of strides.
 fn meets(
     emit: &mut Emit<'_>,
     op: &ConvTranspose,
     kernel: &[u64],
     spatial: &[u64],
     outputs: &[u64],
+    sizes: &mut Sizes,
 ) -> Result<()> {
     let strides = row_major(spatial)?;
     let (mut begins, mut taps) = (String::new(), String::new());
     for axis in (0..spatial.len()).rev() {
-        let (size, low) = (word(outputs[axis])?, word(op.window.pad_low[axis])?);
-        begins += &format!("    p.at[{axis}] = rest % {size}u + {low}u; rest /= {size}u;\n");
-        let (step, k) = (word(op.window.stride[axis])?, word(kernel[axis])?.max(1));
+        let (size, low) = (sizes.divisor(outputs[axis])?, sizes.size(op.window.pad_low[axis])?);
+        begins += &format!(
+            "p.at[{axis}] = {} + {low}; rest = {}; ",
+            size.remainder("rest"),
+            size.quotient("rest")
+        );
+        let (step, by) = (sizes.divisor(op.window.stride[axis])?, sizes.divisor(kernel[axis])?);
+        let dilation = sizes.size(op.window.dilation[axis])?;
+        let (n, stride) = (sizes.size(spatial[axis])?, sizes.size(strides[axis])?);
+        let (q, far) = (format!("q{axis}"), format!("far{axis}"));
         taps += &format!(
-            "    u32 far{axis} = tap % {k}u * {}u, q{axis} = p.at[{axis}] - far{axis}, x{axis} = q{axis} / {step}u;\n    \
-             tap /= {k}u;\n    \
-             inside = inside && far{axis} <= p.at[{axis}] && q{axis} % {step}u == 0 && x{axis} < {}u;\n    \
-             at += x{axis} * {}u;\n",
-            word(op.window.dilation[axis])?,
-            word(spatial[axis])?,
-            word(strides[axis])?
+            "u32 {far} = {} * {dilation}, {q} = p.at[{axis}] - {far}, x{axis} = {}; tap = {}; \
+             inside = inside && {far} <= p.at[{axis}] && {} == 0 && x{axis} < {n}; at += x{axis} * {stride}; ",
+            by.remainder("tap"),
+            step.quotient(&q),
+            by.quotient("tap"),
+            step.remainder(&q)
         );
     }
-    let function = "__device__ __forceinline__";
     emit.line(&format!("struct Place {{\n    u32 at[{}];\n}};", spatial.len()));
-    emit.line(&format!(
-        "{function} Place place_of(u32 rest) {{\n    Place p;\n{begins}    return p;\n}}"
-    ));
-    emit.line(&format!(
-        "{function} bool meets(const Place& p, u32 tap, u32& at) {{\n    bool inside = true;\n    \
-         at = 0;\n{taps}    return inside;\n}}"
-    ));
+    emit.define("BEGIN", begins);
+    emit.define("REACH", taps);
     Ok(())
 }

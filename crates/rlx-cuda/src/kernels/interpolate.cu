@@ -4,7 +4,7 @@
 // launch      a thread is a result
 // numerics    nearest is exact; places are fractions of integers, weights and sums f32, rounded once
 #if IS_NEAREST
-KERNEL(interpolate)(const T* __restrict__ x, T* __restrict__ y) {
+KERNEL(interpolate)(const T* __restrict__ x, T* __restrict__ y NUMBERS) {
     wait_for_previous();
     u32 i = blockIdx.x * 256 + threadIdx.x;
     if (i >= N) return;
@@ -68,7 +68,7 @@ struct Neighbours {
     __device__ __forceinline__ u32 at(int n) const { return u32(min(max(first + n, 0), from - 1)); }
 };
 
-KERNEL(interpolate)(const T* __restrict__ x, T* __restrict__ y) {
+KERNEL(interpolate)(const T* __restrict__ x, T* __restrict__ y NUMBERS) {
     wait_for_previous();
     u32 i = blockIdx.x * 256 + threadIdx.x;
     if (i >= N) return;

@@ -5,7 +5,7 @@
 
 use super::product::describe_type;
 use super::takes::{self, Taken};
-use super::tensor_axes::product;
+use super::tensor_axes::{Sizes, product};
 use super::{Context, Kernel, mismatch, word};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
@@ -42,15 +42,17 @@ pub(super) fn interpolate(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> 
     emit.argument(y)?;
     // A block's threads count past the end.
     word(n.saturating_mul(2))?;
-    emit.size("N", n)?;
+    let mut sizes = Sizes::given();
+    emit.define_size("N", n, &mut sizes)?;
     // Three axes, of which the first ones may have one element.
     for (name, dims) in [("FROM", &input), ("TO", &output)] {
         let own = &dims[2..];
         let of = |axis: usize| (axis + own.len()).checked_sub(3).map_or(1, |at| own[at]);
-        let [a, b, c] = [word(of(0))?, word(of(1))?, word(of(2))?];
-        let list = format!("((axis) == 0 ? {a}u : (axis) == 1 ? {b}u : {c}u)");
+        let [a, b, c] = [sizes.size(of(0))?, sizes.size(of(1))?, sizes.size(of(2))?];
+        let list = format!("((axis) == 0 ? {a} : (axis) == 1 ? {b} : {c})");
         emit.define(&format!("{name}(axis)"), list);
     }
+    emit.sizes(&sizes);
     let cubic = op.mode == Interpolation::Cubic;
     emit.define("IS_NEAREST", u8::from(op.mode == Interpolation::Nearest));
     emit.define("IS_CUBIC", u8::from(cubic));

@@ -3,7 +3,7 @@
 use super::product::describe_type;
 use super::sliding::{fits, sliding};
 use super::takes::{self, Taken};
-use super::tensor_axes::product;
+use super::tensor_axes::{Sizes, product};
 use super::{Context, Kernel, mismatch};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
@@ -42,18 +42,21 @@ pub(super) fn pool(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.argument(y)?;
     // A block's threads count past the end.
     super::word(n.saturating_mul(2))?;
-    emit.size("N", n)?;
-    emit.size("PLACES", product(&output[2..])?)?;
-    emit.size("PLANE", product(&input[2..])?)?;
-    let taps = product(&op.kernel)?;
-    emit.size("TAPS", taps)?;
-    sliding(&mut emit, &op.window, &op.kernel, &input[2..], &output[2..])?;
+    let mut sizes = Sizes::given();
+    for (name, n) in [
+        ("N", n),
+        ("PLACES", product(&output[2..])?),
+        ("PLANE", product(&input[2..])?),
+        ("TAPS", product(&op.kernel)?),
+    ] {
+        emit.define_size(name, n, &mut sizes)?;
+    }
+    sliding(&mut emit, &op.window, &op.kernel, &input[2..], &output[2..], &mut sizes)?;
+    emit.sizes(&sizes);
     let (start, next, result) = match op.kind {
-        PoolKind::Max => ("MINUS_INFINITY", "(count == 0 || v > all ? v : all)", "all".into()),
-        PoolKind::Average if op.count_padding => {
-            ("0.0f", "(all + v)", format!("(all / {taps}.0f)"))
-        }
-        PoolKind::Average => ("0.0f", "(all + v)", "(all / float(max(count, 1u)))".into()),
+        PoolKind::Max => ("MINUS_INFINITY", "(count == 0 || v > all ? v : all)", "all"),
+        PoolKind::Average if op.count_padding => ("0.0f", "(all + v)", "(all / float(TAPS))"),
+        PoolKind::Average => ("0.0f", "(all + v)", "(all / float(max(count, 1u)))"),
     };
     emit.define("START", start);
     emit.define("NEXT(all, v, count)", next);

@@ -5,7 +5,7 @@
 
 use super::elements::stored;
 use super::takes::{self, Taken};
-use super::tensor_axes::{Axes, layout};
+use super::tensor_axes::{Axes, Sizes, layout};
 use super::{Context, Emit, Kernel, mismatch, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
@@ -140,7 +140,8 @@ pub(super) fn operand(
         && eights(outer)
         && eights(batch)
         && emit.place(slice)?.offset.is_multiple_of(16);
-    let (of_rows, of_k, count) = (rows.place()?, k.place()?, super::word(rows.size()?)?);
+    let place = |axes: &Axes| axes.place(&mut Sizes::InText);
+    let (of_rows, of_k, count) = (place(rows)?, place(k)?, super::word(rows.size()?)?);
     let function = "static __device__ __forceinline__ size_t";
     emit.line(&format!(
         "struct {name} {{\n    static const u32 ROWS = {count}u;\n    \

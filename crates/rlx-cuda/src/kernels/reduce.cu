@@ -3,14 +3,14 @@
 // bytes       x and y once
 // launch      a block of THREADS threads has THREADS / PARTS results; PARTS threads share one, each takes every PARTS-th
 // numerics    SUM: f32 for halves, integers of 32 or 64 bits; a part for each thread, then a tree; rounded once
-KERNEL(reduce)(const T* __restrict__ x, T* __restrict__ y) {
+KERNEL(reduce)(const T* __restrict__ x, T* __restrict__ y NUMBERS) {
     wait_for_previous();
     u32 t = threadIdx.x, part = PART(t), i = blockIdx.x * (THREADS / PARTS) + OWN(t);
     SUM all = START;
     if (i < N) {
-        const T* at = x + kept(i);
+        const T* at = x + KEPT(i);
 #pragma unroll 4
-        for (u32 k = part; k < COUNT; k += PARTS) all = JOINED(all, SUM(value_of(at[along(k)])));
+        for (u32 k = part; k < COUNT; k += PARTS) all = JOINED(all, SUM(value_of(at[ALONG(k)])));
     }
 #if IS_SHARED
     __shared__ SUM shares[THREADS];

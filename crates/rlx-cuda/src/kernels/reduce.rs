@@ -2,7 +2,7 @@
 
 use super::elements::stored;
 use super::takes::{self, Taken};
-use super::tensor_axes::{Axes, layout};
+use super::tensor_axes::{Axes, Sizes, layout};
 use super::{Context, Kernel, mismatch, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
@@ -91,13 +91,16 @@ pub(super) fn reduce(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.argument(y)?;
     emit.define("T", stored);
     emit.define("SUM", sum);
-    emit.size("N", n)?;
-    emit.size("COUNT", count)?;
+    let mut sizes = Sizes::given();
+    emit.define_size("N", n, &mut sizes)?;
+    emit.define_size("COUNT", count, &mut sizes)?;
     emit.size("THREADS", THREADS)?;
     emit.size("PARTS", parts)?;
     emit.define("IS_SHARED", u8::from(parts > 1));
-    emit.place_of("kept", &kept)?;
-    emit.place_of("along", &along)?;
+    let (kept, along) = (kept.place(&mut sizes)?, along.place(&mut sizes)?);
+    emit.define("KEPT(i)", kept);
+    emit.define("ALONG(i)", along);
+    emit.sizes(&sizes);
     let (part, own) = match inside {
         true => (format!("t % {parts}u"), format!("t / {parts}u")),
         false => (format!("t / {results}u"), format!("t % {results}u")),

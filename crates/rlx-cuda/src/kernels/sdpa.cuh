@@ -8,21 +8,14 @@ __device__ __forceinline__ float capped(float score) {
 }
 
 // Where what query i sees begins and ends: queries are the last positions.
-__device__ __forceinline__ u32 first_key(u32 i) {
 #ifdef CAUSAL
-    u32 p = KEYS - QUERIES + i;
-    return p > WINDOW ? p - WINDOW : 0u;
+#define POSITION(i) (KEYS - QUERIES + (i))
+#define FIRST_KEY(i) (POSITION(i) > WINDOW ? POSITION(i) - WINDOW : 0u)
+#define KEYS_END(i) (POSITION(i) + 1u)
 #else
-    return 0;
+#define FIRST_KEY(i) 0u
+#define KEYS_END(i) KEYS
 #endif
-}
-__device__ __forceinline__ u32 keys_end(u32 i) {
-#ifdef CAUSAL
-    return KEYS - QUERIES + i + 1;
-#else
-    return KEYS;
-#endif
-}
 
 // What weights are relative to: where every score is minus infinity, weights are zeros.
 __device__ __forceinline__ float base_of(float most) { return most == MINUS_INFINITY ? 0.0f : most; }

@@ -6,7 +6,7 @@
 
 use super::elements::stored;
 use super::takes::{self, Taken};
-use super::tensor_axes::{layout, product};
+use super::tensor_axes::{Sizes, layout, product};
 use super::{Context, Emit, Kernel, mismatch, unsupported};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{HeadLayout, Mask, Op, Sdpa};
@@ -55,21 +55,21 @@ struct Steps {
     head: u64,
 }
 
-/// Sizes of an operator.
-struct Sizes {
+/// How many sequences, queries and keys there are.
+struct Counts {
     batch: u64,
     queries: u64,
     keys: u64,
 }
 
-fn sizes(op: &Sdpa, step: &Step) -> Result<Sizes> {
+fn counts(op: &Sdpa, step: &Step) -> Result<Counts> {
     let axis = match op.layout {
         HeadLayout::Bshd => 1,
         HeadLayout::Bhsd => 2,
     };
     let (q, k) =
         (step.operands[0].ty.shape.static_dims()?, step.operands[1].ty.shape.static_dims()?);
-    Ok(Sizes { batch: q[0], queries: q[axis], keys: k[axis] })
+    Ok(Counts { batch: q[0], queries: q[axis], keys: k[axis] })
 }
 
 fn steps(op: &Sdpa, places: u64, heads: usize, width: usize) -> Result<Steps> {
@@ -87,7 +87,13 @@ fn steps(op: &Sdpa, places: u64, heads: usize, width: usize) -> Result<Steps> {
 }
 
 /// Defines where rows of q, k, v and y stand, scores and what a mask makes of them. Arguments: q, k, v, y, masks.
-fn describe(emit: &mut Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<()> {
+fn describe(
+    emit: &mut Emit<'_>,
+    step: &Step,
+    op: &Sdpa,
+    of: &Counts,
+    sizes: &mut Sizes,
+) -> Result<()> {
     let [q, k, v, masks @ ..] = step.operands.as_slice() else { return Err(mismatch(step)) };
     for slice in [q, k, v, &step.results[0]].into_iter().chain(masks) {
         emit.argument(slice)?;
@@ -105,8 +111,10 @@ fn describe(emit: &mut Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<(
         emit.define(
             &format!("{name}_AT(b, i, h)"),
             format_args!(
-                "(size_t(b) * {}ull + size_t(i) * {}ull + size_t(h) * {}ull)",
-                at.batch, at.place, at.head
+                "(size_t(b) * {} + size_t(i) * {} + size_t(h) * {})",
+                sizes.size(at.batch)?,
+                sizes.size(at.place)?,
+                sizes.size(at.head)?
             ),
         );
     }
@@ -118,8 +126,8 @@ fn describe(emit: &mut Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<(
     for n in [of.queries, of.keys] {
         super::word(n.saturating_mul(2))?;
     }
-    emit.size("QUERIES", of.queries)?;
-    emit.size("KEYS", of.keys)?;
+    emit.define_size("QUERIES", of.queries, sizes)?;
+    emit.define_size("KEYS", of.keys, sizes)?;
     emit.number("SCALE", op.score_scale() as f32);
     if let Some(cap) = op.softcap {
         emit.number("SOFTCAP", cap);
@@ -127,41 +135,46 @@ fn describe(emit: &mut Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<(
     if let Mask::Causal | Mask::Window(_) = op.mask {
         emit.define("CAUSAL", "");
         let window = if let Mask::Window(w) = op.mask { w.min(1 << 31) } else { 1 << 31 };
-        emit.size("WINDOW", window)?;
+        emit.define_size("WINDOW", window, sizes)?;
     }
-    mask(emit, op, of, masks)
+    mask(emit, op, of, masks, sizes)
 }
 
 /// Defines the parameters of masks, and `masked`, a score with what they add to it.
-fn mask(emit: &mut Emit<'_>, op: &Sdpa, of: &Sizes, masks: &[Slice]) -> Result<()> {
+fn mask(
+    emit: &mut Emit<'_>,
+    op: &Sdpa,
+    of: &Counts,
+    masks: &[Slice],
+    sizes: &mut Sizes,
+) -> Result<()> {
     let pointer = |i: usize, x: &Slice| {
         let ty = stored(x.ty.dtype).ok_or_else(|| unsupported(format!("a mask of {}", x.ty)))?;
         Ok::<String, Error>(format!(", const {ty}* __restrict__ mask{i}"))
     };
     let parameters: Vec<String> =
         masks.iter().enumerate().map(|(i, x)| pointer(i, x)).collect::<Result<_>>()?;
-    let heads = op.heads as u64;
     let body = match (op.mask, masks) {
         (Mask::Custom, [valid]) => {
-            let at = format!("value_of(mask0[size_t(b) * {}u + j])", of.keys);
+            let at = format!("value_of(mask0[size_t(b) * {} + j])", sizes.size(of.keys)?);
             let seen = if valid.ty.dtype.is_float() { format!("{at} >= 0.5f") } else { at };
             format!("({seen} ? (score) : MINUS_INFINITY)")
         }
         (Mask::Bias, [bias]) => {
             let (dims, strides) = layout(&bias.ty)?;
-            let terms = ["b", "h", "i", "j"].iter().zip(dims.iter().zip(&strides));
-            let terms = terms.filter(|(_, (n, _))| **n != 1);
-            let terms: Vec<String> =
-                terms.map(|(name, (_, step))| format!(" + size_t({name}) * {step}ull")).collect();
-            format!("((score) + value_of(mask0[0{}]))", terms.concat())
+            let mut terms = Vec::new();
+            for (name, (&n, &step)) in ["b", "h", "i", "j"].iter().zip(dims.iter().zip(&strides)) {
+                let step = if n == 1 { 0 } else { step };
+                terms.push(format!("size_t({name}) * {}", sizes.size(step)?));
+            }
+            format!("((score) + value_of(mask0[{}]))", terms.join(" + "))
         }
         (Mask::Grid, [rows, columns]) => {
             let wide = |x: &Slice| x.ty.shape.last().as_static().unwrap_or(0).max(1);
-            let (r, c) = (wide(rows), wide(columns));
-            let row = format!("((size_t(b) * {heads}u + (h)) * {}u + (i))", of.queries);
+            let (r, c) = (sizes.size(wide(rows))?, sizes.size(wide(columns))?);
+            let row = "((size_t(b) * HEADS + (h)) * QUERIES + (i))";
             format!(
-                "((score) + value_of(mask0[{row} * {r}u + (j) / {c}u]) \
-                 + value_of(mask1[{row} * {c}u + (j) % {c}u]))"
+                "((score) + value_of(mask0[{row} * {r} + (j) / {c}]) + value_of(mask1[{row} * {c} + (j) % {c}]))"
             )
         }
         _ => "(score)".into(),
@@ -175,16 +188,19 @@ fn mask(emit: &mut Emit<'_>, op: &Sdpa, of: &Sizes, masks: &[Slice]) -> Result<(
 
 pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::Sdpa(op) = &step.op else { return Err(mismatch(step)) };
-    let of = sizes(op, step)?;
+    let of = counts(op, step)?;
     if step.results[0].ty.shape.elements()? == 0 {
         return Ok(Vec::new());
     }
     let mut emit = cx.emit(step);
-    describe(&mut emit, step, op, &of)?;
+    let tile = keys_of_a_tile(&emit, step, op, &of)?;
+    let mut sizes = if tile.is_some() { Sizes::InText } else { Sizes::given() };
+    describe(&mut emit, step, op, &of, &mut sizes)?;
+    emit.sizes(&sizes);
     emit.size("THREADS", THREADS)?;
     let own = product(&[of.batch, op.heads as u64])?;
     let parts = [include_str!("sdpa.cuh"), include_str!("sdpa_row.cuh")].concat();
-    if let Some(keys) = keys_of_a_tile(&emit, step, op, &of)? {
+    if let Some(keys) = tile {
         emit.size("TILE", keys)?;
         let is_short = step.operands[0].ty.dtype != DType::F32;
         emit.define("IS_SHORT", u8::from(is_short));
@@ -204,7 +220,7 @@ const FEWEST: u64 = 16;
 const SHARED: u64 = 48 << 10;
 
 /// How many keys a tile on tensor cores has at a time, where heads are whole steps of these and begin at whole 16 bytes.
-fn keys_of_a_tile(emit: &Emit<'_>, step: &Step, op: &Sdpa, of: &Sizes) -> Result<Option<u64>> {
+fn keys_of_a_tile(emit: &Emit<'_>, step: &Step, op: &Sdpa, of: &Counts) -> Result<Option<u64>> {
     let (head, width) = (op.head_dim as u64, op.v_head_dim as u64);
     let whole = |n: u64| n > 0 && n.is_multiple_of(8) && n <= 128;
     if of.queries < FEWEST || !whole(head) || !whole(width) {

@@ -12,15 +12,15 @@ __device__ __forceinline__ float block_max(float x) {
 }
 
 __device__ __forceinline__ void attend_query(u32 i, u32 h, u32 b, const T* __restrict__ q, const T* __restrict__ k,
-                                             const T* __restrict__ v, T* __restrict__ y MASK_PARAMETERS) {
+                                             const T* __restrict__ v, T* __restrict__ y MASK_PARAMETERS NUMBERS) {
     __shared__ float weights[THREADS];
     u32 t = threadIdx.x;
     q += Q_AT(b, i, h);
     k += K_AT(b, 0, h / GROUP);
     v += V_AT(b, 0, h / GROUP);
     float sums[EACH] = {}, most = MINUS_INFINITY, total = 0.0f;
-    u32 end = keys_end(i);
-    for (u32 first = first_key(i); first < end; first += THREADS) {
+    u32 end = KEYS_END(i);
+    for (u32 first = FIRST_KEY(i); first < end; first += THREADS) {
         u32 j = first + t;
         float score = MINUS_INFINITY;
         if (j < end) {

@@ -68,8 +68,8 @@ __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __
 #pragma unroll
     for (u32 r = 0; r < 2; r++) {
         u32 i = min(own + r * 8, QUERIES - 1);
-        start[r] = first_key(i);
-        end[r] = keys_end(i);
+        start[r] = FIRST_KEY(i);
+        end[r] = KEYS_END(i);
         const T* at = q + Q_AT(b, i, h) + 2 * t;
 #pragma unroll
         for (u32 j = 0; j < HEAD / 8; j++) {
@@ -77,8 +77,8 @@ __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __
             query[j][2 + r] = value_of(at[j * 8 + 1]);
         }
     }
-    u32 last = keys_end(min(first + 64, QUERIES) - 1);
-    for (u32 j0 = first_key(first); j0 < last; j0 += TILE) {
+    u32 last = KEYS_END(min(first + 64, QUERIES) - 1);
+    for (u32 j0 = FIRST_KEY(first); j0 < last; j0 += TILE) {
         __syncthreads();
         bring<HEAD, KEY_ROW>(ks, k, K_AT(0, 1, 0), j0, last);
         bring<WIDTH, VALUE_ROW>(vs, v, V_AT(0, 1, 0), j0, last);

@@ -1,8 +1,8 @@
 //! Where a window over one to three spatial axes reads: what convolutions and pools share.
 
+use super::Emit;
 use super::takes::Taken;
-use super::tensor_axes::row_major;
-use super::{Emit, word};
+use super::tensor_axes::{Sizes, row_major};
 use rlx_core::Result;
 use rlx_core::ops::Window;
 use rlx_core::types::Dim;
@@ -19,14 +19,16 @@ pub(super) fn fits(window: &Window, spatial: &[Dim]) -> Taken {
     Ok(())
 }
 
-/// Defines `Place`, where a window of a `kernel` begins that slides over an image of `spatial` sizes and stops at
-/// `outputs` places; `place_of`, that of one of these; and `is_inside`, whether there is an element under a tap, and which.
+/// Defines `Place`, where a window begins, and statements over a `kernel` that slides over an image of `spatial` sizes and
+/// stops at `outputs` places: `BEGIN` makes of the variable `rest`, one of these, the place `p`; `REACH` makes of `p` and
+/// the variable `tap` what lies under the tap: adds to `at` where it is in a channel, or makes `inside` false.
 pub(super) fn sliding(
     emit: &mut Emit<'_>,
     window: &Window,
     kernel: &[u64],
     spatial: &[u64],
     outputs: &[u64],
+    sizes: &mut Sizes,
 ) -> Result<()> {
     let strides = row_major(spatial)?;
     let (mut begins, mut taps) = (String::new(), String::new());
@@ -35,33 +37,25 @@ pub(super) fn sliding(
             // The first axis is what the others leave.
             0 => ("rest".to_owned(), String::new()),
             _ => {
-                let n = word(outputs[axis])?;
-                (format!("rest % {n}u"), format!(" rest /= {n}u;"))
+                let n = sizes.divisor(outputs[axis])?;
+                (n.remainder("rest"), format!(" rest = {};", n.quotient("rest")))
             }
         };
-        let (step, low) = (window.stride[axis], window.pad_low[axis]);
-        begins += &format!("    p.at[{axis}] = int({this}) * {step} - {low};{next}\n");
-        let k = word(kernel[axis])?;
-        let far = match k {
-            0 | 1 => String::new(),
-            _ => format!(" + int(tap % {k}u) * {}", window.dilation[axis]),
-        };
-        let next = if k > 1 && axis > 0 { format!(" tap /= {k}u;") } else { String::new() };
+        let (step, low) = (sizes.size(window.stride[axis])?, sizes.size(window.pad_low[axis])?);
+        // A place before the image is a large number.
+        begins += &format!("p.at[{axis}] = {this} * {step} - {low};{next} ");
+        let by = sizes.divisor(kernel[axis])?;
+        let dilation = sizes.size(window.dilation[axis])?;
+        let (size, stride) = (sizes.size(spatial[axis])?, sizes.size(strides[axis])?);
         taps += &format!(
-            "    int x{axis} = p.at[{axis}]{far};{next}\n    inside = inside && u32(x{axis}) < {}u;\n    \
-             at += u32(x{axis}) * {}u;\n",
-            word(spatial[axis])?,
-            word(strides[axis])?
+            "u32 x{axis} = p.at[{axis}] + {} * {dilation}; tap = {}; inside = inside && x{axis} < {size}; \
+             at += x{axis} * {stride}; ",
+            by.remainder("tap"),
+            by.quotient("tap")
         );
     }
-    let function = "__device__ __forceinline__";
-    emit.line(&format!("struct Place {{\n    int at[{}];\n}};", spatial.len()));
-    emit.line(&format!(
-        "{function} Place place_of(u32 rest) {{\n    Place p;\n{begins}    return p;\n}}"
-    ));
-    emit.line(&format!(
-        "{function} bool is_inside(const Place& p, u32 tap, u32& at) {{\n    bool inside = true;\n    \
-         at = 0;\n{taps}    return inside;\n}}"
-    ));
+    emit.line(&format!("struct Place {{\n    u32 at[{}];\n}};", spatial.len()));
+    emit.define("BEGIN", begins);
+    emit.define("REACH", taps);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Axes of a tensor as text: where an element stands whose index along some of the axes is one number.
 
+use super::numbers::{Divisor, Numbers};
 use super::{Emit, word};
 use rlx_core::types::Type;
 use rlx_core::{Error, Result};
@@ -61,39 +62,126 @@ impl Axes {
         self.joined().strides.last().is_none_or(|&stride| stride == 1)
     }
 
-    /// The body of a function of `u32 i`: elements from the first one to that of index `i`.
+    /// The expression of where an element stands, counted from the first one, whose index is `i`.
     ///
     /// # Errors
     /// `Unsupported` for 2^31 indices or more: kernels add to them in 32 bits.
-    pub fn place(&self) -> Result<String> {
+    pub fn place(&self, sizes: &mut Sizes) -> Result<String> {
         word(self.size()?.saturating_mul(2))?;
         let own = self.joined();
         let (mut terms, mut inner) = (Vec::new(), 1u64);
-        for (axis, (dim, stride)) in own.dims.iter().zip(&own.strides).enumerate().rev() {
-            let index = match (axis, inner) {
-                (0, 1) => "i".to_owned(),
-                (0, _) => format!("i / {inner}u"),
-                (_, 1) => format!("i % {dim}u"),
-                _ => format!("i / {inner}u % {dim}u"),
+        for (axis, (&dim, &stride)) in own.dims.iter().zip(&own.strides).enumerate().rev() {
+            let outer = match inner {
+                1 => "(i)".to_owned(),
+                _ => sizes.divisor(inner)?.quotient("(i)"),
             };
-            if *stride != 0 {
-                terms.push(format!("size_t({index}) * {stride}u"));
+            let index = match axis {
+                0 => outer,
+                _ => sizes.divisor(dim)?.remainder(&outer),
+            };
+            match stride {
+                0 => {}
+                1 => terms.push(format!("size_t({index})")),
+                _ => terms.push(format!("size_t({index}) * {}", sizes.size(stride)?)),
             }
             inner *= dim;
         }
-        Ok(if terms.is_empty() { "0".into() } else { terms.join(" + ") })
+        Ok(if terms.is_empty() { "size_t(0)".into() } else { format!("({})", terms.join(" + ")) })
+    }
+}
+
+/// How a kernel is told its sizes: in its text, which a card computes with faster, or as numbers, so that steps of other
+/// sizes share its text.
+#[derive(Debug)]
+pub(super) enum Sizes {
+    InText,
+    Given(Numbers),
+}
+
+/// A size that indices are divided by.
+pub(super) enum Divided {
+    InText(u32),
+    Given(Divisor),
+}
+
+impl Sizes {
+    /// As numbers.
+    pub fn given() -> Sizes {
+        Sizes::Given(Numbers::default())
+    }
+
+    /// The expression of a size.
+    ///
+    /// # Errors
+    /// `Unsupported` for one above 32 bits.
+    pub fn size(&mut self, n: u64) -> Result<String> {
+        match self {
+            Sizes::InText => Ok(format!("{}u", word(n)?)),
+            Sizes::Given(numbers) => numbers.size(n),
+        }
+    }
+
+    /// A size that indices are divided by; 0 is taken for 1.
+    ///
+    /// # Errors
+    /// As [`size`](Self::size).
+    pub fn divisor(&mut self, n: u64) -> Result<Divided> {
+        Ok(match self {
+            Sizes::InText => Divided::InText(word(n)?.max(1)),
+            Sizes::Given(numbers) => Divided::Given(numbers.divisor(n)?),
+        })
+    }
+}
+
+impl Divided {
+    /// The expression of `i / n`.
+    pub fn quotient(&self, i: &str) -> String {
+        match self {
+            Divided::InText(n) => format!("({i} / {n}u)"),
+            Divided::Given(by) => by.quotient(i),
+        }
+    }
+
+    /// The expression of `i % n`.
+    pub fn remainder(&self, i: &str) -> String {
+        match self {
+            Divided::InText(n) => format!("({i} % {n}u)"),
+            Divided::Given(by) => format!("({i} - {} * {})", by.quotient(i), by.name()),
+        }
     }
 }
 
 impl Emit<'_> {
-    /// A function: elements from the first one to that of index `i` of these axes.
+    /// A function: where an element stands, counted from the first one, whose index along these axes is `i`.
     ///
     /// # Errors
     /// As [`Axes::place`].
     pub fn place_of(&mut self, name: &str, axes: &Axes) -> Result<()> {
-        let body = axes.place()?;
+        let body = axes.place(&mut Sizes::InText)?;
         self.line(&format!("__device__ __forceinline__ size_t {name}(u32 i) {{ return {body}; }}"));
         Ok(())
+    }
+
+    /// Defines a size as these sizes have it.
+    ///
+    /// # Errors
+    /// As [`Sizes::size`].
+    pub fn define_size(&mut self, name: &str, n: u64, sizes: &mut Sizes) -> Result<()> {
+        let text = sizes.size(n)?;
+        self.define(name, text);
+        Ok(())
+    }
+
+    /// Adds the numbers among sizes behind all other arguments: `NUMBERS` is their parameters, and `PASSED_NUMBERS` what
+    /// a kernel passes on to a function that has these.
+    pub fn sizes(&mut self, sizes: &Sizes) {
+        let before = self.arguments.len();
+        match sizes {
+            Sizes::InText => self.define("NUMBERS", ""),
+            Sizes::Given(numbers) => self.numbers(numbers),
+        }
+        let names = (0..self.arguments.len() - before).map(|i| format!(", n{i}"));
+        self.define("PASSED_NUMBERS", names.collect::<String>());
     }
 }
 
@@ -134,12 +222,13 @@ mod tests {
     fn axes_join_where_elements_go_on() {
         let (dims, strides) = (vec![2, 3, 4], row_major(&[2, 3, 4]).unwrap());
         let all = Axes::of(&[0, 1, 2], &dims, &strides);
-        assert_eq!(all.place().unwrap(), "size_t(i) * 1u");
+        let place = |axes: &Axes| axes.place(&mut Sizes::InText).unwrap();
+        assert_eq!(place(&all), "(size_t((i)))");
         let turned = Axes::of(&[2, 0, 1], &dims, &strides);
-        assert_eq!(turned.place().unwrap(), "size_t(i % 6u) * 4u + size_t(i / 6u) * 1u");
+        assert_eq!(place(&turned), "(size_t(((i) % 6u)) * 4u + size_t(((i) / 6u)))");
         let repeated = Axes { dims: vec![5, 3], strides: vec![0, 4] };
-        assert_eq!(repeated.place().unwrap(), "size_t(i % 3u) * 4u");
-        assert_eq!(Axes::default().place().unwrap(), "0");
+        assert_eq!(place(&repeated), "(size_t(((i) % 3u)) * 4u)");
+        assert_eq!(place(&Axes::default()), "size_t(0)");
         assert!(all.in_eights() && !turned.in_eights() && all.are_side_by_side());
     }
 }
