@@ -18,6 +18,7 @@ mod elementwise;
 mod emit;
 mod formats;
 mod functions;
+mod gated_delta_net;
 mod gather;
 mod grouped_matmul;
 mod interpolate;
@@ -221,6 +222,7 @@ const ROWS: &[Row] = &[
     row("elementwise_region", chain::takes, chain::run),
     row("sample", sample::takes, sample::sample),
     row("take_rows", take_rows::takes, take_rows::take_rows),
+    row("gated_delta_net", gated_delta_net::takes, gated_delta_net::gated_delta_net),
     row("batch_matmul", product::takes, product::batch_matmul),
     row("dot_general", product::takes, product::dot_general),
     row("conv", conv::takes, conv::conv),
