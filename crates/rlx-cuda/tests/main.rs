@@ -14,6 +14,7 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod networks;
 mod operators;
 mod recurrent;
 #[path = "../../../tests/support/step.rs"]
