@@ -70,7 +70,7 @@ pub(super) fn conv(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
         word(n.saturating_mul(2))?;
     }
     let (mut work, mut scratch) = (Vec::new(), Scratch::default());
-    let filters = Halves::of(w, step, cx, &mut scratch, &mut work)?;
+    let filters = Halves::of(w, None, step, cx, &mut scratch, &mut work)?;
     let emit = |dtype: DType| {
         let mut emit = Emit::new(cx.plan, None);
         describe_type(&mut emit, dtype)?;
