@@ -1,5 +1,5 @@
-//! Kernels of encoders and of vision under the emulator's checks, with warps of 64 lanes, and types beside those that all
-//! GPU executors have.
+//! Kernels of encoders and of vision under the emulator's checks, with warps of 64 lanes, and types beside those that
+//! all GPU executors have.
 
 use crate::common::*;
 use crate::graphs::{check, claimed, floats, some, tensor};

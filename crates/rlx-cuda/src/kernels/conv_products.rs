@@ -1,9 +1,10 @@
 //! `conv` by the card's library: the elements of x under the taps of a place become a row of halves, as those of a
 //! matmul's x do (library.rs), and filters are multiplied by all of them.
 //!
-//! `F` filters of `K` taps at `C` places take `2 F K C` operations, three times those for f32, and `8 K C` bytes of rows
-//! that are written and read again (f32). In tiles of shared memory nothing is written, at a tenth of the library's speed:
-//! so rows pay from some 64 filters on. They are made for so many places at a time as CHUNK bytes hold.
+//! `F` filters of `K` taps at `C` places take `2 F K C` operations, three times those for f32, and `8 K C` bytes of
+//! rows that are written and read again (f32). In tiles of shared memory nothing is written, at a tenth of the
+//! library's speed: so rows pay from some 64 filters on. They are made for so many places at a time as CHUNK bytes
+//! hold.
 
 use super::library::{Halves, Scratch, is_aligned};
 use super::numbers::Numbers;

@@ -61,9 +61,9 @@ pub(super) fn conv_transpose(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel
     Ok(vec![emit.kernel("conv_transpose", text, [n.div_ceil(256), 1, 1], 256)?])
 }
 
-/// Defines `Place`, a place of the result counted from before its cut, and statements: `BEGIN` makes of the variable `rest`
-/// the place `p`; `REACH` adds to `at` where the element of x is that the variable `tap` brings, or makes `inside` false.
-/// The distance between the two has to be a whole number of strides.
+/// Defines `Place`, a place of the result counted from before its cut, and statements: `BEGIN` makes of the variable
+/// `rest` the place `p`; `REACH` adds to `at` where the element of x is that the variable `tap` brings, or makes
+/// `inside` false. The distance between the two has to be a whole number of strides.
 fn meets(
     emit: &mut Emit<'_>,
     op: &ConvTranspose,

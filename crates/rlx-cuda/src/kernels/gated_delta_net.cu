@@ -1,6 +1,7 @@
-// gated_delta_net M = exp(g) M + k d^T with d = beta (v - M^T k) of the M before, y = M^T q / sqrt(N)     arXiv:2412.06464
-// shapes      q, k T[.., ROWS, KEY_HEADS, N]    v, y T[.., ROWS, HEADS, V]    g T[.., ROWS, HEADS] or, a gate for each row
-//             of M, [.., ROWS, HEADS, N]    beta T[.., ROWS, HEADS]    M f32[.., HEADS, N, V]
+// gated_delta_net M = exp(g) M + k d^T with d = beta (v - M^T k) of the M before, y = M^T q / sqrt(N)
+//             arXiv:2412.06464
+// shapes      q, k T[.., ROWS, KEY_HEADS, N]    v, y T[.., ROWS, HEADS, V]    g T[.., ROWS, HEADS] or, a gate for each
+//             row of M, [.., ROWS, HEADS, N]    beta T[.., ROWS, HEADS]    M f32[.., HEADS, N, V]
 // bytes       the state once in and once out, however many rows; 2 N + TILE elements a row and block
 // launch      a block of 128 threads is TILE columns of a head's matrix: a thread has a part of a column, one of PARTS,
 //             in registers while it walks the rows

@@ -1,6 +1,6 @@
 // halves      h[m, k] + l[m, k] / 2048 = x[m, k] / scales[m]: halves of each row of x, which one product of f16 takes
-// shapes      x T[M, K]    halves f16[PARTS M, K], h before l, or f16[M, JOINED K], where a row has JOINED of its parts side
-//             by side, l as it is    scales f32[M], powers of two
+// shapes      x T[M, K]    halves f16[PARTS M, K], h before l, or f16[M, JOINED K], where a row has JOINED of its parts
+//             side by side, l as it is    scales f32[M], powers of two
 // bytes       sizeof(T)*M*K read (twice, once from a cache), 2*PARTS*M*K written
 // launch      a block of THREADS threads is a row
 // numerics    the largest of a row is below 2^15, so that h is no infinity. Two parts leave less than 2^-22 of x, one

@@ -1,4 +1,4 @@
-// image_scales scales[n] = the power of two by which an image's numbers are divided, so that none is too large for a half
+// image_scales scales[n] = the power of two by which an image's numbers are divided to be none too large for a half
 // shapes      most f32[N, PARTS]    scales f32[N]
 // bytes       4*N*PARTS
 // launch      a thread is an image

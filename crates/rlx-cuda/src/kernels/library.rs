@@ -1,9 +1,9 @@
 //! Products of many rows by the card's library, where it has one: on tensor cores, with sums in f32.
 //!
 //! A row of x is divided by a power of two. A float is two halves then, of 22 bits together: the first of all rows
-//! stand before the second of all, and one product has both. A matmul that rounds x (`half`) has the first alone.
-//! Rows of f32 and bf16 weights become halves alike, two of f32 and one of bf16. First halves of w are multiplied by all
-//! of x, and second ones by the first of x: what second ones of both would add is below 2^-22. Where all weights are so,
+//! stand before the second of all, and one product has both. A matmul that rounds x (`half`) has the first alone. Rows
+//! of f32 and bf16 weights become halves alike, two of f32 and one of bf16. First halves of w are multiplied by all of
+//! x, and second ones by the first of x: what second ones of both would add is below 2^-22. Where all weights are so,
 //! these pairs stand side by side in rows that are two or three times as long, and one product adds them up: of f32 it
 //! takes 6 M N K operations, 12 bytes of each weight and 8 of each sum. Packed weights are decoded to f16 first. What
 //! follows a product (scales, biases, functions, residuals) is a kernel.

@@ -1,5 +1,5 @@
-// matmul      y[m, n] = epilogue((sums[m, n] + (sums[M + m, n] + lows[m, n]) / 2048) * scales[m] * of_w[n]), behind products
-//             of halves
+// matmul      y[m, n] = epilogue((sums[m, n] + (sums[M + m, n] + lows[m, n]) / 2048) * scales[m] * of_w[n]), behind
+//             products of halves
 // shapes      sums f32[PARTS M, N], lows f32[M, N] and, with a gate, ups of these sizes    scales f32[M]    of_w f32[N]
 //             y f32[M, N], N a multiple of 4
 // bytes       4*M*N for each part, 4*M*N written, 4*M*N of a residual

@@ -1,6 +1,6 @@
-// A tile of a product of two tensors of T, 64 rows by 64 columns (tile_sums.cuh): while a step of k is summed up, the next
-// one is on its way from memory to registers. An operand is a type that says how a thread brings eight of its elements:
-// `fetch(k0, e)` reads them, `put(tile, e)` stands them where products look.
+// A tile of a product of two tensors of T, 64 rows by 64 columns (tile_sums.cuh): while a step of k is summed up, the
+// next one is on its way from memory to registers. An operand is a type that says how a thread brings eight of its
+// elements: `fetch(k0, e)` reads them, `put(tile, e)` stands them where products look.
 struct F32;
 struct F16;
 struct Bf16;
@@ -24,8 +24,8 @@ __device__ __forceinline__ void load8(const T* at, float e[8]) {
     }
 }
 
-// An operand in memory: element k of row r stands at O::row(r) + O::k(k). A thread brings eight elements of a row, or of a
-// column where rows lie side by side (not ALONG_K). Zeros stand for what there is not.
+// An operand in memory: element k of row r stands at O::row(r) + O::k(k). A thread brings eight elements of a row, or
+// of a column where rows lie side by side (not ALONG_K). Zeros stand for what there is not.
 template <class O>
 struct Strided {
     const T* at;

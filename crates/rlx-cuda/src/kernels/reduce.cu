@@ -1,7 +1,7 @@
 // reduce      y[i] = all elements of x along the reduced axes, joined
 // shapes      x T of any rank, COUNT elements of N results    y T[N]
 // bytes       x and y once
-// launch      a block of THREADS threads has THREADS / PARTS results; PARTS threads share one, each takes every PARTS-th
+// launch      a block of THREADS threads has THREADS / PARTS results; PARTS threads share one, and take turns
 // numerics    SUM: f32 for halves, integers of 32 or 64 bits; a part for each thread, then a tree; rounded once
 KERNEL(reduce)(const T* __restrict__ x, T* __restrict__ y NUMBERS) {
     wait_for_previous();

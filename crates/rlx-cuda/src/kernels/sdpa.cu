@@ -3,7 +3,8 @@
 // bytes       q and y once, k and v for each query of each head, from a cache where they fit
 // launch      a block of THREADS threads is a query of a head: a thread has one of THREADS keys, then columns of values
 // numerics    f32, an online softmax by THREADS keys; a query that sees no key is zeros; rounded once
-KERNEL(sdpa)(const T* __restrict__ q, const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ y MASK_PARAMETERS
+KERNEL(sdpa)(const T* __restrict__ q, const T* __restrict__ k, const T* __restrict__ v,
+             T* __restrict__ y MASK_PARAMETERS
              NUMBERS) {
     wait_for_previous();
     u32 own = blockIdx.x / QUERIES;

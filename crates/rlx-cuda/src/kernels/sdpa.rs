@@ -219,7 +219,8 @@ const FEWEST: u64 = 16;
 /// Bytes of keys and values in shared memory.
 const SHARED: u64 = 48 << 10;
 
-/// How many keys a tile on tensor cores has at a time, where heads are whole steps of these and begin at whole 16 bytes.
+/// How many keys a tile on tensor cores has at a time, where heads are whole steps of these and begin at whole 16
+/// bytes.
 fn keys_of_a_tile(emit: &Emit<'_>, step: &Step, op: &Sdpa, of: &Counts) -> Result<Option<u64>> {
     let (head, width) = (op.head_dim as u64, op.v_head_dim as u64);
     let whole = |n: u64| n > 0 && n.is_multiple_of(8) && n <= 128;

@@ -1,9 +1,10 @@
-// sdpa        y[b, i, h] = softmax(mask(cap(scale q[b, i, h] k[b, :, h / GROUP]^T))) v[b, :, h / GROUP]   arXiv:2205.14135
+// sdpa        y[b, i, h] = softmax(mask(cap(scale q[b, i, h] k[b, :, h / GROUP]^T))) v[b, :, h / GROUP]
+//             arXiv:2205.14135
 // shapes      q T[B, QUERIES, HEADS, HEAD]    k T[B, KEYS, KV, HEAD]    v T[B, KEYS, KV, WIDTH]    y T as q, WIDTH wide
 // bytes       q and y once; k and v for each 64 queries of each head
 // launch      a block of 4 warps is 64 queries of a head, 16 of a warp; keys come by TILE to shared memory
-// numerics    tensor cores' numbers of 11 bits: f32 is two of them and a product three of theirs, halves are one, and the
-//             weights of halves are rounded to one; sums in f32, an online softmax by TILE keys; rounded once
+// numerics    tensor cores' numbers of 11 bits: f32 is two of them and a product three of theirs, halves are one, and
+//             the weights of halves are rounded to one; sums in f32, an online softmax by TILE keys; rounded once
 #ifdef HAS_TF32
 // Reads of a warp meet no bank twice where HEAD and WIDTH are multiples of 32.
 #define KEY_ROW (HEAD + 8)
@@ -63,7 +64,8 @@ __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __
     v += V_AT(b, 0, h / GROUP);
     // A thread has two queries, 8 apart; their elements in the order in which fragments have them: 2 t and 2 t + 1 are
     // the products' t and t + 4.
-    float query[HEAD / 8][4], sums[WIDTH / 8][4] = {}, most[2] = {MINUS_INFINITY, MINUS_INFINITY}, total[2] = {0.0f, 0.0f};
+    float query[HEAD / 8][4], sums[WIDTH / 8][4] = {};
+    float most[2] = {MINUS_INFINITY, MINUS_INFINITY}, total[2] = {0.0f, 0.0f};
     u32 start[2], end[2];
 #pragma unroll
     for (u32 r = 0; r < 2; r++) {

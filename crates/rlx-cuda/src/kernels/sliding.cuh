@@ -1,5 +1,5 @@
-// Where a window of place `rest` of the result begins, and whether there is an element under a tap, and which: for kernels
-// that have sizes in their text.
+// Where a window of place `rest` of the result begins, and whether there is an element under a tap, and which: for
+// kernels that have sizes in their text.
 __device__ __forceinline__ Place place_of(u32 rest) {
     Place p;
     BEGIN

@@ -19,9 +19,9 @@ pub(super) fn fits(window: &Window, spatial: &[Dim]) -> Taken {
     Ok(())
 }
 
-/// Defines `Place`, where a window begins, and statements over a `kernel` that slides over an image of `spatial` sizes and
-/// stops at `outputs` places: `BEGIN` makes of the variable `rest`, one of these, the place `p`; `REACH` makes of `p` and
-/// the variable `tap` what lies under the tap: adds to `at` where it is in a channel, or makes `inside` false.
+/// Defines `Place`, where a window begins, and statements over a `kernel` that slides over an image of `spatial` sizes
+/// and stops at `outputs` places: `BEGIN` makes of the variable `rest`, one of these, the place `p`; `REACH` makes of
+/// `p` and the variable `tap` what lies under the tap: adds to `at` where it is in a channel, or makes `inside` false.
 pub(super) fn sliding(
     emit: &mut Emit<'_>,
     window: &Window,

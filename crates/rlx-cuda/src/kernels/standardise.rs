@@ -43,8 +43,8 @@ pub(super) fn group_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     standardise(step, cx, "group_norm", [runs, product(&[own, places])?], op.eps, &channel)
 }
 
-/// The kernel for runs of `n` elements. `channel`: which scale element `c` of `run` has. A thread reads four elements at
-/// a time where these are whole fours of the run.
+/// The kernel for runs of `n` elements. `channel`: which scale element `c` of `run` has. A thread reads four elements
+/// at a time where these are whole fours of the run.
 fn standardise(
     step: &Step,
     cx: &Context<'_>,

@@ -90,8 +90,8 @@ impl Axes {
     }
 }
 
-/// How a kernel is told its sizes: in its text, which a card computes with faster, or as numbers, so that steps of other
-/// sizes share its text.
+/// How a kernel is told its sizes: in its text, which a card computes with faster, or as numbers, so that steps of
+/// other sizes share its text.
 #[derive(Debug)]
 pub(super) enum Sizes {
     InText,
@@ -172,8 +172,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Adds the numbers among sizes behind all other arguments: `NUMBERS` is their parameters, and `PASSED_NUMBERS` what
-    /// a kernel passes on to a function that has these.
+    /// Adds the numbers among sizes behind all other arguments: `NUMBERS` is their parameters, and `PASSED_NUMBERS`
+    /// what a kernel passes on to a function that has these.
     pub fn sizes(&mut self, sizes: &Sizes) {
         let before = self.arguments.len();
         match sizes {
