@@ -13,25 +13,31 @@ mod delta_net;
 mod elements;
 mod elementwise;
 mod emit;
+mod extreme;
 mod formats;
 mod functions;
 mod gather;
+mod gather_axis;
 mod grouped_matmul;
 mod iota;
 mod kv_write;
 mod library;
 mod matmul;
 mod numbers;
+mod random;
 mod rms_norm;
 mod rope;
 mod route;
 mod sample;
 mod scalar;
+mod scatter_add;
+mod state_write;
 mod take_rows;
 mod takes;
 mod transpose;
 mod units;
 mod walk;
+mod weighted_sum;
 
 pub use emit::{Argument, Memory};
 
@@ -191,7 +197,7 @@ const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
 
 /// Every kernel.
 const ROWS: &[Row] = &[
-    row("gather", gather::takes, gather::gather),
+    row("gather", gather_axis::takes, gather_axis::run),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
     row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
     row("gated_rms_norm", rms_norm::takes, rms_norm::rms_norm),
@@ -221,6 +227,14 @@ const ROWS: &[Row] = &[
     row("pad", axes::takes, axes::pad),
     row("roll", axes::takes, axes::roll),
     row("im2col", axes::takes, axes::im2col),
+    row("gather_elements", gather_axis::takes, gather_axis::run),
+    row("scatter_add", scatter_add::takes, scatter_add::scatter_add),
+    row("state_write", state_write::takes, state_write::state_write),
+    row("argmax", extreme::takes, extreme::extreme),
+    row("argmin", extreme::takes, extreme::extreme),
+    row("random_uniform", random::takes, random::random),
+    row("random_normal", random::takes, random::random),
+    row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("iota", iota::takes, iota::iota),
 ];
 
