@@ -31,6 +31,7 @@ mod route;
 mod sample;
 mod scalar;
 mod scatter_add;
+mod sort;
 mod state_write;
 mod take_rows;
 mod takes;
@@ -230,6 +231,8 @@ const ROWS: &[Row] = &[
     row("gather_elements", gather_axis::takes, gather_axis::run),
     row("scatter_add", scatter_add::takes, scatter_add::scatter_add),
     row("state_write", state_write::takes, state_write::state_write),
+    row("sort", sort::takes, sort::sort),
+    row("top_k", sort::takes, sort::sort),
     row("argmax", extreme::takes, extreme::extreme),
     row("argmin", extreme::takes, extreme::extreme),
     row("random_uniform", random::takes, random::random),
