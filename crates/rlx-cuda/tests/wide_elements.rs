@@ -1,14 +1,16 @@
 //! Elements of 64 bits, complex numbers, and sizes that the tests of all GPU executors have not.
 
-use crate::common::{Buffers, Operand, Rng, TestDevice, case, plain_device, run};
+use crate::common::*;
 use crate::graphs::{check, claimed, elements, some, tensor};
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
     ArgMax, ArgMin, Binary, Cast, Clamp, Compare, Comparison, Concat, GatherElements, Iota, Map,
-    Op, Pad, PadMode, ScatterAdd, Select, Sort, StateWrite, TopK, Transpose, Unary, WeightedSum,
-    Zip,
+    Op, Pad, PadMode, Predict, ScatterAdd, Select, Sort, StateWrite, TopK, Transpose, Unary,
+    Unmask, WeightedSum, Zip,
 };
 use rlx_core::reference::{self, View};
+use rlx_core::sample::SampleParams;
+use rlx_core::sample::canvas::Filling;
 use rlx_core::types::{DType, Scalar, Shape, Type};
 use std::sync::Arc;
 
@@ -155,9 +157,9 @@ fn bits_of_every_size_are_moved() {
         let ids: Vec<i64> = (0..300).map(|i| i % 5 - 2).collect();
         same(&d, ScatterAdd { axis: 0 }, &[target, longs(&[300], &ids), updates]);
     }
-    let state = crate::common::state(DType::BF16, &[3, 2], vec![0; 12]);
+    let old = state(DType::BF16, &[3, 2], vec![0; 12]);
     let x = doubles(&[1, 2], &[1.0 + 2f64.powi(-8) + 2f64.powi(-50), -3.0]);
-    same(&d, StateWrite { axis: 0 }, &[state, x, tensor(Scalar::U32, &[1], &[1.0])]);
+    same(&d, StateWrite { axis: 0 }, &[old, x, tensor(Scalar::U32, &[1], &[1.0])]);
 }
 
 #[test]
@@ -199,4 +201,42 @@ fn rows_are_summed_by_their_shares() {
         &[some(&mut rng, Scalar::F32, &[2, 0, 3]), some(&mut rng, Scalar::F32, &[2, 0])],
         0.0,
     );
+}
+
+#[test]
+fn predict_and_unmask_are_the_cores() {
+    let (d, mut rng) = (plain_device(), Rng(31));
+    let (block, vocab, mask) = (12usize, 263u64, 260u32);
+    for (temperature, min_p, editing) in
+        [(0.0, 0.0, None), (0.0, 0.0, Some(0.02)), (0.9, 0.0, None), (1.7, 0.1, Some(0.3))]
+    {
+        let options = SampleParams { temperature, min_p, seed: 7, ..SampleParams::default() };
+        let filling = Filling { steps: Some(5), threshold: 0.6, editing, post: 3 };
+        let mut canvas = filling.canvas(mask, 80, &[3, 4], block);
+        for pass in 0..9 {
+            let mut logits = rng.floats(block * vocab as usize);
+            logits.iter_mut().for_each(|x| *x *= 4.0);
+            // Equal rows are as likely, one is not a number, and one likes the mask best.
+            let v = vocab as usize;
+            logits.copy_within(5 * v..6 * v, 9 * v);
+            logits[7 * v..8 * v].fill(f32::NAN);
+            logits[3 * v + mask as usize] = 9.0;
+            let numbers: Vec<f64> = logits.iter().map(|x| f64::from(*x)).collect();
+            let onto = state(DType::U32, &[canvas.len() as u64], u32_bytes(&canvas));
+            let scalar = if pass % 3 == 2 { Scalar::F16 } else { Scalar::F32 };
+            let operands = [
+                tensor(scalar, &[block as u64, vocab], &numbers),
+                state(DType::U32, &[32], u32_bytes(&options.to_words())),
+                onto.clone(),
+            ];
+            let want = truth(&Op::from(Predict), &operands);
+            let what = format!("{temperature} {editing:?}, pass {pass}");
+            assert_eq!(run_op(&d, Predict, &operands), want, "{what}");
+            let words_of = |bytes: &Vec<u8>| raw(Scalar::U32, &[block as u64], bytes.clone());
+            let operands = [words_of(&want[0]), words_of(&want[1]), onto];
+            let want = truth(&Op::from(Unmask), &operands);
+            assert_eq!(run_op(&d, Unmask, &operands), want, "{what}");
+            canvas = words(&want[0]);
+        }
+    }
 }

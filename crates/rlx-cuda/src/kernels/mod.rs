@@ -24,6 +24,7 @@ mod kv_write;
 mod library;
 mod matmul;
 mod numbers;
+mod predict;
 mod random;
 mod rms_norm;
 mod rope;
@@ -37,6 +38,7 @@ mod take_rows;
 mod takes;
 mod transpose;
 mod units;
+mod unmask;
 mod walk;
 mod weighted_sum;
 
@@ -237,6 +239,8 @@ const ROWS: &[Row] = &[
     row("argmin", extreme::takes, extreme::extreme),
     row("random_uniform", random::takes, random::random),
     row("random_normal", random::takes, random::random),
+    row("predict", predict::takes, predict::predict),
+    row("unmask", unmask::takes, unmask::unmask),
     row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("iota", iota::takes, iota::iota),
 ];

@@ -99,7 +99,11 @@ impl Walk {
         let plain = |strides: &Vec<i64>| *strides == whole;
         let fixed = |strides: &Vec<i64>| strides.iter().all(|&s| s == 0);
         let apart = !self.strides.iter().all(|s| plain(s) || fixed(s));
-        let text = if apart { indices(&self.dims, name, index, numbers)? } else { String::new() };
+        let used = |axis: usize| self.strides.iter().any(|s| s[axis] != 0 && !plain(s));
+        let text = match apart {
+            true => indices_of(&self.dims, &used, (name, index), numbers)?,
+            false => String::new(),
+        };
         let mut at = Vec::with_capacity(self.strides.len());
         for strides in &self.strides {
             if plain(strides) {
@@ -129,17 +133,29 @@ pub(super) fn indices(
     index: &str,
     numbers: &mut Numbers,
 ) -> Result<String> {
+    indices_of(dims, &|_| true, (name, index), numbers)
+}
+
+/// The same of the axes that are used.
+fn indices_of(
+    dims: &[u64],
+    used: &dyn Fn(usize) -> bool,
+    (name, index): (&str, &str),
+    numbers: &mut Numbers,
+) -> Result<String> {
     let (mut text, mut rest) = (String::new(), index.to_owned());
-    for axis in (0..dims.len()).rev() {
+    let outermost = (0..dims.len()).find(|&axis| used(axis)).unwrap_or(dims.len());
+    for axis in (outermost..dims.len()).rev() {
         if axis == 0 {
             text += &format!("u32 {name}0 = {rest}; ");
-        } else {
-            let n = numbers.divisor(dims[axis])?;
-            let next = format!("{name}rest{axis}");
-            text += &format!("u32 {next} = {}; ", n.quotient(&rest));
-            text += &format!("u32 {name}{axis} = {rest} - {next} * {}; ", n.name());
-            rest = next;
+            break;
         }
+        let (n, next) = (numbers.divisor(dims[axis])?, format!("{name}rest{axis}"));
+        text += &format!("u32 {next} = {}; ", n.quotient(&rest));
+        if used(axis) {
+            text += &format!("u32 {name}{axis} = {rest} - {next} * {}; ", n.name());
+        }
+        rest = next;
     }
     Ok(text)
 }
