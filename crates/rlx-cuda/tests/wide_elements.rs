@@ -4,14 +4,15 @@ use crate::common::*;
 use crate::graphs::{check, claimed, elements, some, tensor};
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
-    ArgMax, ArgMin, Binary, Cast, Clamp, Compare, Comparison, Concat, GatherElements, Iota, Map,
-    Op, Pad, PadMode, Predict, ScatterAdd, Select, Sort, StateWrite, TopK, Transpose, Unary,
-    Unmask, WeightedSum, Zip,
+    ArgMax, ArgMin, Binary, Cast, Clamp, Compare, Comparison, Concat, Gather, GatherElements,
+    Im2Col, Iota, Map, Op, Pad, PadMode, Predict, RandomUniform, Roll, ScatterAdd, Select, Sort,
+    StateWrite, TopK, Transpose, Unary, Unmask, WeightedSum, Window, Zip,
 };
 use rlx_core::reference::{self, View};
 use rlx_core::sample::SampleParams;
 use rlx_core::sample::canvas::Filling;
 use rlx_core::types::{DType, Scalar, Shape, Type};
+use rlx_cuda::driver::emulator::Watch;
 use std::sync::Arc;
 
 /// The device's bytes of every result are the reference's.
@@ -132,7 +133,7 @@ fn bits_of_every_size_are_moved() {
     same(&d, Select, &[cond, halves.clone(), halves]);
     let mode = PadMode::Constant(-1.5);
     for x in [complex(&mut rng, &[2, 3]), some(&mut rng, Scalar::F64, &[2, 3])] {
-        same(&d, Pad { low: vec![1, 0], high: vec![0, 2], mode }, &[x.clone()]);
+        same(&d, Pad { low: vec![1, 0], high: vec![0, 2], mode }, core::slice::from_ref(&x));
         same(&d, Concat { axis: 1 }, &[x.clone(), x]);
     }
     for scalar in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {
@@ -238,5 +239,48 @@ fn predict_and_unmask_are_the_cores() {
             assert_eq!(run_op(&d, Unmask, &operands), want, "{what}");
             canvas = words(&want[0]);
         }
+    }
+}
+
+/// Kernels whose threads share memory, and those whose places are computed, at the ends of what they may reach.
+#[test]
+fn no_thread_reaches_what_is_not_its_own() {
+    for watch in [Watch::Addresses, Watch::Races] {
+        let (d, mut rng) = (emulated(32, watch), Rng(74));
+        same(&d, Transpose { perm: vec![1, 0] }, &[some(&mut rng, Scalar::F32, &[33, 17])]);
+        same(&d, Sort { axis: 0, descending: false }, &[some(&mut rng, Scalar::F32, &[70, 2])]);
+        same(&d, TopK { k: 3 }, &[some(&mut rng, Scalar::I32, &[1, 1030])]);
+        same(&d, ArgMax { axis: 1, keep: false }, &[some(&mut rng, Scalar::F32, &[2, 300])]);
+        let ids = tensor(Scalar::I32, &[5], &[0.0, -1.0, 9.0, 2.0, -9.0]);
+        let operands = [
+            some(&mut rng, Scalar::F32, &[3, 2]),
+            ids.clone(),
+            some(&mut rng, Scalar::F32, &[5, 2]),
+        ];
+        same(&d, ScatterAdd { axis: 0 }, &operands);
+        same(&d, Gather { axis: 1 }, &[some(&mut rng, Scalar::F16, &[2, 3, 3]), ids]);
+        let (low, high) = (vec![2, 0], vec![2, 1]);
+        for mode in [PadMode::Reflect, PadMode::Constant(1.0)] {
+            let op = Pad { low: low.clone(), high: high.clone(), mode };
+            same(&d, op, &[some(&mut rng, Scalar::U8, &[3, 5])]);
+        }
+        let window = Window::new(2).pad(&[1, 0], &[0, 2]).stride(&[2, 1]);
+        let op = Im2Col { kernel: vec![2, 3], window };
+        same(&d, op, &[some(&mut rng, Scalar::F32, &[1, 2, 3, 4])]);
+        same(&d, Roll { shifts: vec![4], axes: vec![1] }, &[some(&mut rng, Scalar::F32, &[3, 5])]);
+        let key = tensor(Scalar::U32, &[4], &[1.0, 2.0, 3.0, 4.0]);
+        same(&d, RandomUniform { dims: Shape::of(&[7]) }, &[key]);
+        let canvas = Filling { steps: None, threshold: 0.5, editing: None, post: 0 };
+        let canvas = canvas.canvas(9, 0, &[1], 3);
+        let onto = state(DType::U32, &[canvas.len() as u64], u32_bytes(&canvas));
+        let drawn = SampleParams { temperature: 1.0, ..SampleParams::default() };
+        let params = state(DType::U32, &[32], u32_bytes(&drawn.to_words()));
+        same(&d, Predict, &[some(&mut rng, Scalar::F32, &[3, 65]), params, onto.clone()]);
+        let ids = tensor(Scalar::U32, &[3], &[4.0, 5.0, 6.0]);
+        same(&d, Unmask, &[ids.clone(), ids, onto]);
+        // Operands that repeat along every axis.
+        let operands =
+            [some(&mut rng, Scalar::I8, &[3, 1, 5]), some(&mut rng, Scalar::I8, &[2, 1])];
+        same(&d, Zip { f: Binary::Sub }, &operands);
     }
 }
