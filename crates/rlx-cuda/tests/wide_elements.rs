@@ -5,8 +5,9 @@ use crate::graphs::{check, claimed, elements, some, tensor};
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
     ArgMax, ArgMin, Binary, Cast, Clamp, Compare, Comparison, Concat, Gather, GatherElements,
-    Im2Col, Iota, Map, Op, Pad, PadMode, Predict, RandomUniform, Roll, ScatterAdd, Select, Sort,
-    StateWrite, TopK, Transpose, Unary, Unmask, WeightedSum, Window, Zip,
+    Im2Col, Iota, Map, Op, Pad, PadMode, Predict, RandomUniform, Region, RegionStep, Roll,
+    ScatterAdd, Select, Sort, StateWrite, StepFn, StepOperand, TopK, Transpose, Unary, Unmask,
+    WeightedSum, Window, Zip,
 };
 use rlx_core::reference::{self, View};
 use rlx_core::sample::SampleParams;
@@ -240,6 +241,31 @@ fn predict_and_unmask_are_the_cores() {
             canvas = words(&want[0]);
         }
     }
+}
+
+/// Operands that have elements side by side where the result has, and those that have one for a row, a column or all.
+#[test]
+fn several_elements_of_a_thread_have_their_own_operands() {
+    use StepOperand::{Input, Step};
+    let (d, mut rng) = (plain_device(), Rng(75));
+    let step = |f, operands: &[StepOperand]| RegionStep { f, operands: operands.to_vec() };
+    let op = Region {
+        steps: vec![
+            step(StepFn::Zip(Binary::Add), &[Input(0), Input(1)]),
+            step(StepFn::Zip(Binary::Mul), &[Step(0), Input(2)]),
+            step(StepFn::Compare(Comparison::Lt), &[Step(1), Input(3)]),
+            step(StepFn::Select, &[Step(2), Input(0), Step(1)]),
+        ],
+    };
+    for last in [8u64, 12, 16, 18] {
+        let shapes = [vec![4, 6, last], vec![last], vec![6, 1], vec![]];
+        let operands = shapes.map(|dims| some(&mut rng, Scalar::F16, &dims));
+        same(&d, op.clone(), &operands);
+    }
+    let small = [some(&mut rng, Scalar::I8, &[3, 32]), some(&mut rng, Scalar::I8, &[3, 1])];
+    same(&d, Compare { f: Comparison::Ge }, &small);
+    same(&d, Cast { to: DType::F64 }, &small[..1]);
+    same(&d, Cast { to: DType::Scalar(Scalar::I8) }, &[some(&mut rng, Scalar::F64, &[66])]);
 }
 
 /// Kernels whose threads share memory, and those whose places are computed, at the ends of what they may reach.

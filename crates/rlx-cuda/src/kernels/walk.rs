@@ -121,6 +121,23 @@ impl Walk {
         }
         Ok((text, at))
     }
+
+    /// The same walk by `width` elements of the result at once. Tensors of `lanes` have as many side by side, at which
+    /// their strides count from now on; the others have one element for all.
+    pub fn by(&self, width: u64, lanes: &[bool]) -> Walk {
+        let mut dims = self.dims.clone();
+        if let Some(last) = dims.last_mut() {
+            *last /= width;
+        }
+        let each = |(strides, lanes): (&Vec<i64>, &bool)| {
+            let mut strides = strides.clone();
+            if let (true, Some((_, outer))) = (lanes, strides.split_last_mut()) {
+                outer.iter_mut().for_each(|stride| *stride /= width as i64);
+            }
+            strides
+        };
+        Walk::new(&dims, &self.strides.iter().zip(lanes).map(each).collect::<Vec<_>>())
+    }
 }
 
 /// Statements that make the indices `{name}0`, `{name}1`, … of element `index` of a shape.
@@ -182,5 +199,17 @@ mod tests {
         let walk = Walk::new(&[1, 5, 1], &[repeated(&[1, 1, 1], &[1, 5, 1])]);
         assert_eq!(walk, Walk { dims: vec![5], strides: vec![vec![0]] });
         assert_eq!(Walk::new(&[], &[vec![]]), Walk { dims: vec![], strides: vec![vec![]] });
+    }
+
+    #[test]
+    fn several_elements_at_once_are_walked_in_their_strides() {
+        let strides = [vec![8, 1], vec![0, 1], vec![1, 0]];
+        let walk = Walk { dims: vec![3, 8], strides: strides.to_vec() };
+        let two = [vec![2, 1], vec![0, 1], vec![1, 0]];
+        let want = Walk { dims: vec![3, 2], strides: two.to_vec() };
+        assert_eq!(walk.by(4, &[true, true, false]), want);
+        // A row is 8 at once: nothing is left of its axis.
+        let rows = Walk { dims: vec![3], strides: vec![vec![1], vec![0], vec![1]] };
+        assert_eq!(walk.by(8, &[true, true, false]), rows);
     }
 }
