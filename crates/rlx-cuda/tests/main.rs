@@ -19,6 +19,7 @@ mod operators;
 mod recurrent;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod wide_elements;
 
 #[test]
 fn tensors_stay_and_are_copied_and_read() {

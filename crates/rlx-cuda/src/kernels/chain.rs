@@ -2,19 +2,20 @@
 //! repeat to each other along any axis: a single operator is a chain of one.
 
 use super::elements::{computed, stored};
+use super::emit::Emit;
 use super::functions;
 use super::numbers::Numbers;
 use super::takes::{self, Taken};
 use super::units::unit;
-use super::walk::{Walk, dims, repeated, row_major};
+use super::walk::{Walk, dims, repeated};
 use super::{Context, Kernel, REGIONS, elementwise, matrix, mismatch, unsupported};
 use rlx_core::Result;
-use rlx_core::ir::lir::Step;
+use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Op, Region, RegionStep, StepFn, StepOperand};
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Kind, Scalar, Type};
 
-/// Threads of a block, and elements of a thread.
+/// Threads of a block.
 const THREADS: u64 = 256;
 
 /// Tensors of any scalar type; complex numbers are selected and cast alone.
@@ -131,17 +132,30 @@ pub(super) fn run(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     for x in &step.operands {
         strides.push(repeated(&dims(x)?, &sizes));
     }
-    let walk = Walk::new(&sizes, &strides);
     let (mut emit, mut numbers) = (cx.emit(step), Numbers::default());
-    emit.define("COUNT", numbers.size(n)?);
-    let (mut text, at) = walk.text("c", "i", &mut numbers)?;
-    let mut parameters = String::new();
-    for (k, (x, at)) in step.operands.iter().zip(&at).enumerate() {
-        // An operand may be where the result is.
-        let ty = of(x.ty.dtype).ok_or_else(none)?;
-        parameters += &format!("const {ty}* x{k}, ");
-        text += &format!("const auto i{k} = value_of(x{k}[{at}]); ");
+    // An operand may be where the result is.
+    for x in &step.operands {
         emit.argument(x)?;
+    }
+    emit.argument(y)?;
+    let mut walk = Walk::new(&sizes, &strides);
+    let (width, lanes) = lanes(&walk, step, &emit);
+    walk = walk.by(width, &lanes);
+    let threads = n / width;
+    emit.define("WIDTH", format_args!("{width}u"));
+    emit.define("COUNT", numbers.size(threads)?);
+    let (mut loads, at) = walk.text("c", "i", &mut numbers)?;
+    let (mut parameters, mut text) = (String::new(), String::new());
+    for (k, (x, at)) in step.operands.iter().zip(&at).enumerate() {
+        let ty = of(x.ty.dtype).ok_or_else(none)?;
+        if lanes[k] {
+            parameters += &format!("const Lanes<{ty}>* x{k}, ");
+            loads += &format!("const Lanes<{ty}> v{k} = x{k}[{at}]; ");
+            text += &format!("const auto i{k} = value_of(v{k}.at[lane]); ");
+        } else {
+            parameters += &format!("const {ty}* x{k}, ");
+            loads += &format!("const auto i{k} = value_of(x{k}[{at}]); ");
+        }
     }
     for (k, RegionStep { f, operands }) in chain.steps.iter().enumerate() {
         let from = of_operands(&chain.steps[k], &inputs, &types);
@@ -158,9 +172,9 @@ pub(super) fn run(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         text += &format!("{ty} e{k}; {{ {} e{k} = {made}; }} ", given.join(" "));
         text += &format!("const auto s{k} = value_of(e{k}); ");
     }
-    emit.argument(y)?;
     emit.define("TYPE", of(y.ty.dtype).ok_or_else(none)?);
     emit.define("INPUTS", parameters);
+    emit.define("LOADS", loads);
     emit.define("STEPS", text);
     emit.define("RESULT", format_args!("e{}", chain.steps.len() - 1));
     emit.numbers(&numbers);
@@ -169,8 +183,36 @@ pub(super) fn run(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     }
     emit.elements();
     let text = include_str!("chain.cu");
-    let kernel = emit.kernel("chain", text, [n.div_ceil(THREADS), 1, 1], THREADS as u32)?;
+    let blocks = threads.div_ceil(THREADS);
+    let kernel = emit.kernel("chain", text, [blocks, 1, 1], THREADS as u32)?;
     // Rows of a result without axes are the number itself.
-    let of_a_row = if row_major(&sizes).is_empty() { 1 } else { n / matrix(y)?.0.max(1) };
-    Ok(vec![kernel.by_tokens(cx.live(step), 0, of_a_row, THREADS)])
+    let of_a_row = if sizes.is_empty() { 1 } else { n / matrix(y)?.0.max(1) };
+    Ok(vec![kernel.by_tokens(cx.live(step), 0, of_a_row, THREADS * width)])
+}
+
+/// How many elements of the result a thread makes, so that none of its accesses has more than 16 bytes, and which
+/// operands have as many side by side; the others have one element for all of them.
+fn lanes(walk: &Walk, step: &Step, emit: &Emit<'_>) -> (u64, Vec<bool>) {
+    let slices: Vec<&Slice> = step.operands.iter().chain(&step.results[..1]).collect();
+    let bytes: Vec<u64> = slices.iter().map(|s| s.ty.dtype.block_bytes() as u64).collect();
+    let mut lanes: Vec<bool> = walk.strides.iter().map(|s| s.last() == Some(&1)).collect();
+    let one_way = walk.strides.iter().all(|s| matches!(s.last(), Some(0 | 1)));
+    let last = walk.dims.last().copied().unwrap_or(1);
+    // The result is one, too.
+    lanes.push(true);
+    let fits = |width: &u64| {
+        let whole = |(i, lanes): (usize, &bool)| {
+            let start = emit.arguments[i].offset.is_multiple_of(width * bytes[i]);
+            let strides = walk.strides.get(i).and_then(|s| s.split_last());
+            let steps = strides.is_none_or(|(_, s)| s.iter().all(|s| s % *width as i64 == 0));
+            !lanes || (width * bytes[i] <= 16 && start && steps)
+        };
+        last.is_multiple_of(*width) && lanes.iter().enumerate().all(whole)
+    };
+    let width = [8, 4, 2].into_iter().find(|width| one_way && fits(width)).unwrap_or(1);
+    if width == 1 {
+        lanes.fill(false);
+    }
+    lanes.truncate(step.operands.len());
+    (width, lanes)
 }

@@ -16,10 +16,12 @@ mod delta_net;
 mod elements;
 mod elementwise;
 mod emit;
+mod extreme;
 mod formats;
 mod functions;
 mod gated_delta_net;
 mod gather;
+mod gather_axis;
 mod grouped_matmul;
 mod interpolate;
 mod iota;
@@ -28,23 +30,30 @@ mod library;
 mod matmul;
 mod numbers;
 mod pool;
+mod predict;
 mod product;
+mod random;
 mod reduce;
 mod rms_norm;
 mod rope;
 mod route;
 mod sample;
 mod scalar;
+mod scatter_add;
 mod sdpa;
 mod sliding;
 mod softmax;
+mod sort;
 mod standardise;
+mod state_write;
 mod take_rows;
 mod takes;
 mod tensor_axes;
 mod transpose;
 mod units;
+mod unmask;
 mod walk;
+mod weighted_sum;
 
 pub use emit::{Argument, Memory};
 
@@ -204,7 +213,7 @@ const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
 
 /// Every kernel.
 const ROWS: &[Row] = &[
-    row("gather", gather::takes, gather::gather),
+    row("gather", gather_axis::takes, gather_axis::run),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
     row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
     row("gated_rms_norm", rms_norm::takes, rms_norm::rms_norm),
@@ -246,6 +255,18 @@ const ROWS: &[Row] = &[
     row("pad", axes::takes, axes::pad),
     row("roll", axes::takes, axes::roll),
     row("im2col", axes::takes, axes::im2col),
+    row("gather_elements", gather_axis::takes, gather_axis::run),
+    row("scatter_add", scatter_add::takes, scatter_add::scatter_add),
+    row("state_write", state_write::takes, state_write::state_write),
+    row("sort", sort::takes, sort::sort),
+    row("top_k", sort::takes, sort::sort),
+    row("argmax", extreme::takes, extreme::extreme),
+    row("argmin", extreme::takes, extreme::extreme),
+    row("random_uniform", random::takes, random::random),
+    row("random_normal", random::takes, random::random),
+    row("predict", predict::takes, predict::predict),
+    row("unmask", unmask::takes, unmask::unmask),
+    row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("iota", iota::takes, iota::iota),
 ];
 

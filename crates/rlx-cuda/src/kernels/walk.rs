@@ -99,7 +99,11 @@ impl Walk {
         let plain = |strides: &Vec<i64>| *strides == whole;
         let fixed = |strides: &Vec<i64>| strides.iter().all(|&s| s == 0);
         let apart = !self.strides.iter().all(|s| plain(s) || fixed(s));
-        let text = if apart { indices(&self.dims, name, index, numbers)? } else { String::new() };
+        let used = |axis: usize| self.strides.iter().any(|s| s[axis] != 0 && !plain(s));
+        let text = match apart {
+            true => indices_of(&self.dims, &used, (name, index), numbers)?,
+            false => String::new(),
+        };
         let mut at = Vec::with_capacity(self.strides.len());
         for strides in &self.strides {
             if plain(strides) {
@@ -117,6 +121,23 @@ impl Walk {
         }
         Ok((text, at))
     }
+
+    /// The same walk by `width` elements of the result at once. Tensors of `lanes` have as many side by side, at which
+    /// their strides count from now on; the others have one element for all.
+    pub fn by(&self, width: u64, lanes: &[bool]) -> Walk {
+        let mut dims = self.dims.clone();
+        if let Some(last) = dims.last_mut() {
+            *last /= width;
+        }
+        let each = |(strides, lanes): (&Vec<i64>, &bool)| {
+            let mut strides = strides.clone();
+            if let (true, Some((_, outer))) = (lanes, strides.split_last_mut()) {
+                outer.iter_mut().for_each(|stride| *stride /= width as i64);
+            }
+            strides
+        };
+        Walk::new(&dims, &self.strides.iter().zip(lanes).map(each).collect::<Vec<_>>())
+    }
 }
 
 /// Statements that make the indices `{name}0`, `{name}1`, … of element `index` of a shape.
@@ -129,17 +150,29 @@ pub(super) fn indices(
     index: &str,
     numbers: &mut Numbers,
 ) -> Result<String> {
+    indices_of(dims, &|_| true, (name, index), numbers)
+}
+
+/// The same of the axes that are used.
+fn indices_of(
+    dims: &[u64],
+    used: &dyn Fn(usize) -> bool,
+    (name, index): (&str, &str),
+    numbers: &mut Numbers,
+) -> Result<String> {
     let (mut text, mut rest) = (String::new(), index.to_owned());
-    for axis in (0..dims.len()).rev() {
+    let outermost = (0..dims.len()).find(|&axis| used(axis)).unwrap_or(dims.len());
+    for axis in (outermost..dims.len()).rev() {
         if axis == 0 {
             text += &format!("u32 {name}0 = {rest}; ");
-        } else {
-            let n = numbers.divisor(dims[axis])?;
-            let next = format!("{name}rest{axis}");
-            text += &format!("u32 {next} = {}; ", n.quotient(&rest));
-            text += &format!("u32 {name}{axis} = {rest} - {next} * {}; ", n.name());
-            rest = next;
+            break;
         }
+        let (n, next) = (numbers.divisor(dims[axis])?, format!("{name}rest{axis}"));
+        text += &format!("u32 {next} = {}; ", n.quotient(&rest));
+        if used(axis) {
+            text += &format!("u32 {name}{axis} = {rest} - {next} * {}; ", n.name());
+        }
+        rest = next;
     }
     Ok(text)
 }
@@ -166,5 +199,17 @@ mod tests {
         let walk = Walk::new(&[1, 5, 1], &[repeated(&[1, 1, 1], &[1, 5, 1])]);
         assert_eq!(walk, Walk { dims: vec![5], strides: vec![vec![0]] });
         assert_eq!(Walk::new(&[], &[vec![]]), Walk { dims: vec![], strides: vec![vec![]] });
+    }
+
+    #[test]
+    fn several_elements_at_once_are_walked_in_their_strides() {
+        let strides = [vec![8, 1], vec![0, 1], vec![1, 0]];
+        let walk = Walk { dims: vec![3, 8], strides: strides.to_vec() };
+        let two = [vec![2, 1], vec![0, 1], vec![1, 0]];
+        let want = Walk { dims: vec![3, 2], strides: two.to_vec() };
+        assert_eq!(walk.by(4, &[true, true, false]), want);
+        // A row is 8 at once: nothing is left of its axis.
+        let rows = Walk { dims: vec![3], strides: vec![vec![1], vec![0], vec![1]] };
+        assert_eq!(walk.by(8, &[true, true, false]), rows);
     }
 }
