@@ -17,8 +17,12 @@ mod moves;
 mod networks;
 mod operators;
 mod recurrent;
+#[path = "../../../tests/support/session.rs"]
+mod session;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+#[path = "../../../tests/support/texts.rs"]
+mod texts;
 mod wide_elements;
 
 #[test]
@@ -29,4 +33,29 @@ fn tensors_stay_and_are_copied_and_read() {
 #[test]
 fn programs_run_in_two_parts() {
     assert!(begun::programs_run_in_two_parts(&*common::device()), "the first part runs at once");
+}
+
+#[test]
+fn sessions_answer_for_every_size() {
+    session::entries_answer_for_every_size(common::device());
+}
+
+#[test]
+fn texts_give_the_references_logits() {
+    texts::a_text_gives_the_logits_behind_each_of_its_ids(common::device());
+}
+
+#[test]
+fn outputs_stay_on_the_device() {
+    session::outputs_stay_on_the_device(common::device());
+}
+
+#[test]
+fn ids_outside_of_their_table_are_refused() {
+    session::ids_outside_of_their_table_are_refused(common::device());
+}
+
+#[test]
+fn vectors_of_halves_are_widened_by_no_step() {
+    session::vectors_of_halves_are_widened_by_no_step(common::device());
 }
