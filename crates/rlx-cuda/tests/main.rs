@@ -2,6 +2,8 @@
 
 #[path = "../../../tests/support/begun.rs"]
 mod begun;
+#[path = "../../../tests/support/blocks.rs"]
+mod blocks;
 mod common;
 mod emulator;
 mod experts;
@@ -21,8 +23,6 @@ mod recurrent;
 mod session;
 #[path = "../../../tests/support/step.rs"]
 mod step;
-#[path = "../../../tests/support/texts.rs"]
-mod texts;
 mod wide_elements;
 
 #[test]
@@ -41,11 +41,6 @@ fn sessions_answer_for_every_size() {
 }
 
 #[test]
-fn texts_give_the_references_logits() {
-    texts::a_text_gives_the_logits_behind_each_of_its_ids(common::device());
-}
-
-#[test]
 fn outputs_stay_on_the_device() {
     session::outputs_stay_on_the_device(common::device());
 }
@@ -53,6 +48,17 @@ fn outputs_stay_on_the_device() {
 #[test]
 fn ids_outside_of_their_table_are_refused() {
     session::ids_outside_of_their_table_are_refused(common::device());
+}
+
+#[test]
+fn blocks_are_filled_as_recorded() {
+    let device: std::sync::Arc<dyn rlx_core::runtime::device::Device> = common::device();
+    blocks::passes_place_the_recorded_tokens(&device);
+    // The emulator takes minutes for these.
+    if std::env::var_os("RLX_CUDA").is_some() {
+        blocks::sampled_blocks_depend_on_the_seed(&device);
+        blocks::answers_go_on_from_whole_blocks(&device);
+    }
 }
 
 #[test]

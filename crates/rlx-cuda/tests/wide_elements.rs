@@ -48,7 +48,6 @@ fn doubles(dims: &[u64], values: &[f64]) -> Operand {
 fn functions_of_doubles_are_those_of_doubles() {
     let d = plain_device();
     let xs = [-40.0, -3.5, -1.0, -0.25, 0.0, 0.3, 0.5, 1.0, 2.5, 40.0];
-    // One text for all: every function of each number, in a chain that adds them up would hide what is small.
     for f in [Unary::Silu, Unary::Gelu, Unary::GeluErf, Unary::Softplus, Unary::Elu, Unary::Tan] {
         check(&d, Map { f }, &[doubles(&[10], &xs)], 1e-15);
     }
@@ -137,6 +136,11 @@ fn bits_of_every_size_are_moved() {
         same(&d, Pad { low: vec![1, 0], high: vec![0, 2], mode }, core::slice::from_ref(&x));
         same(&d, Concat { axis: 1 }, &[x.clone(), x]);
     }
+    // Constants are rounded, or cut off and saturate.
+    for (scalar, value) in [(Scalar::Bf16, 1.0 / 3.0), (Scalar::F16, 1e6), (Scalar::I8, -300.7)] {
+        let op = Pad { low: vec![1], high: vec![0], mode: PadMode::Constant(value) };
+        same(&d, op, &[some(&mut rng, scalar, &[3])]);
+    }
     for scalar in [Scalar::U8, Scalar::F16, Scalar::F32, Scalar::F64] {
         // Tiles: of whole ones, of parts, with axes around and between.
         for (dims, perm) in [
@@ -159,6 +163,11 @@ fn bits_of_every_size_are_moved() {
         let ids: Vec<i64> = (0..300).map(|i| i % 5 - 2).collect();
         same(&d, ScatterAdd { axis: 0 }, &[target, longs(&[300], &ids), updates]);
     }
+    // Blocks with elements of one row, of several, and of several places before the axis; ids that a tile has none of.
+    let (target, updates) =
+        (some(&mut rng, Scalar::I32, &[2, 5, 130]), some(&mut rng, Scalar::I32, &[2, 600, 130]));
+    let ids: Vec<f64> = (0..600).map(|i| f64::from(i / 150)).collect();
+    same(&d, ScatterAdd { axis: 1 }, &[target, tensor(Scalar::U32, &[600], &ids), updates]);
     let old = state(DType::BF16, &[3, 2], vec![0; 12]);
     let x = doubles(&[1, 2], &[1.0 + 2f64.powi(-8) + 2f64.powi(-50), -3.0]);
     same(&d, StateWrite { axis: 0 }, &[old, x, tensor(Scalar::U32, &[1], &[1.0])]);
@@ -240,6 +249,16 @@ fn predict_and_unmask_are_the_cores() {
             assert_eq!(run_op(&d, Unmask, &operands), want, "{what}");
             canvas = words(&want[0]);
         }
+    }
+}
+
+#[test]
+fn ids_of_a_table_without_elements_are_refused() {
+    let (d, mut rng) = (plain_device(), Rng(76));
+    for (axis, dims) in [(0, vec![0u64, 3]), (1, vec![2, 0, 3])] {
+        let operands = [some(&mut rng, Scalar::F32, &dims), tensor(Scalar::U32, &[2], &[0.0, 1.0])];
+        let e = run(&d, &case(Gather { axis }, &operands, Buffers::One)).unwrap_err();
+        assert!(e.what.ends_with("of a table that has none"), "{}", e.what);
     }
 }
 

@@ -212,8 +212,9 @@ impl Cuda {
             attrs: &mut early,
             numAttrs: (self.overlaps && launch.early).into(),
         };
-        // SAFETY: a kernel's arguments are those of its text, pointers into buffers that live until the list is dropped and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator.
-        // A kernel that starts early waits for the one before it (`wait_for_previous`).
+        // SAFETY: a kernel's arguments are those of its text, pointers into buffers that live until the list is dropped
+        // and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator. A kernel
+        // that starts early waits for the one before it (`wait_for_previous`).
         let queued = unsafe {
             sys::cuLaunchKernelEx(
                 &config,

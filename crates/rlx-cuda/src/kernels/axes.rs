@@ -31,28 +31,26 @@ pub(super) fn pad(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
             text += &format!("at += {c} * {stride}; ");
             continue;
         }
-        // Before the first element are large numbers.
         let (size, low) = (numbers.size(n)?, numbers.size(low[axis])?);
-        // Numbers of an index that is outside, below or above.
+        // What is before the first element is a negative number, modulo 2^32.
         let [below, above] = match mode {
-            PadMode::Constant(_) => ["0u".into(), format!("{{ is_inside = false; {c} = 0u; }}")],
-            PadMode::Reflect => [format!("0u - {c}"), format!("{c} = 2u * {size} - 2u - {c};")],
-            PadMode::Replicate => ["0u".into(), format!("{c} = {size} - 1u;")],
-            PadMode::Circular => [format!("{c} + {size}"), format!("{c} = {c} - {size};")],
+            PadMode::Constant(_) => ["{ is_inside = false; {c} = 0u; }"; 2],
+            PadMode::Reflect => ["{c} = 0u - {c};", "{c} = 2u * {size} - 2u - {c};"],
+            PadMode::Replicate => ["{c} = 0u;", "{c} = {size} - 1u;"],
+            PadMode::Circular => ["{c} += {size};", "{c} -= {size};"],
         };
-        let is_below = format!("bool is_below{axis} = {c} < {low}; {c} -= {low}; ");
-        text += &is_below;
-        text += &match mode {
-            PadMode::Constant(_) => format!("if (is_below{axis} || {c} >= {size}) {above} "),
-            _ => format!("if (is_below{axis}) {c} = {below}; else if ({c} >= {size}) {above} "),
-        };
+        let [below, above] = [below, above].map(|t| t.replace("{c}", &c).replace("{size}", &size));
+        text += &format!(
+            "bool is_below{axis} = {c} < {low}; {c} -= {low}; \
+             if (is_below{axis}) {below} else if ({c} >= {size}) {above} "
+        );
         text += &format!("at += {c} * {stride}; ");
     }
     let fill = match mode {
         PadMode::Constant(value) => bits(y.ty.dtype, *value)?,
         _ => 0,
     };
-    launch("pad", (x, y), (count, text, fill), numbers, cx.emit(step))
+    launch((x, y), (count, text, fill), numbers, cx.emit(step))
 }
 
 pub(super) fn roll(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
@@ -73,7 +71,7 @@ pub(super) fn roll(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         }
         text += &format!("at += {c} * {}; ", numbers.signed(stride)?);
     }
-    launch("roll", (x, y), (count, text, 0), numbers, cx.emit(step))
+    launch((x, y), (count, text, 0), numbers, cx.emit(step))
 }
 
 pub(super) fn im2col(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
@@ -112,7 +110,7 @@ pub(super) fn im2col(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
             numbers.signed(strides[2 + axis])?
         );
     }
-    launch("im2col", (x, y), (count, text, 0), numbers, cx.emit(step))
+    launch((x, y), (count, text, 0), numbers, cx.emit(step))
 }
 
 fn elements(dims: &[u64]) -> Result<u64> {
@@ -145,7 +143,6 @@ fn bf16_bits(x: f32) -> u32 {
 
 /// The kernel: the name of its count, statements that make `at` and `is_inside`, and the bits of what is outside.
 fn launch(
-    of: &str,
     (x, y): (&Slice, &Slice),
     (count, text, fill): (String, String, u64),
     mut numbers: Numbers,
@@ -166,7 +163,6 @@ fn launch(
     }
     emit.argument(x)?;
     emit.argument(y)?;
-    emit.line(&format!("// {of}"));
     emit.define("UNIT", unit(bytes));
     emit.define("COUNT", count);
     emit.define("PLACE", text);

@@ -1,4 +1,4 @@
-// What a sampler and a predictor share: weights of logits in integers, by rlx-core's sample/, and sums over THREADS threads.
+// What a sampler and a predictor share: weights of logits in integers, by rlx-core's sample/, and sums over threads.
 // Sums are taken over so many threads, and over so many of such sums.
 #define SIDE 32u
 #define NONE 0xffffffffu

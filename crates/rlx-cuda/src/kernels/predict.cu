@@ -1,4 +1,4 @@
-// predict     ids[m] = argmax, or a draw, of row m without the mask where its position has that; confidence[m] = its share
+// predict     ids[m] = argmax, or a draw, of row m, not the mask where its position has that; confidence[m] = its share
 // shapes      logits TYPE[ROWS, VOCAB]    params u32[32]    canvas u32[16 + ROWS]    ids, confidence u32[ROWS]
 // bytes       the logits' twice, and where a token is drawn once more
 // launch      a block of 1,024 threads is a row; a thread strides the ids, or owns a range where order counts

@@ -1,5 +1,5 @@
-//! `sort` and `top_k`: a block sorts a tile of a run, then launches merge neighbouring lists, of which `top_k` keeps the
-//! first k. An element comes with its index, which ends every tie: all orders of merging give one result.
+//! `sort` and `top_k`: a block sorts a tile of a run, then launches merge neighbouring lists, of which `top_k` keeps
+//! the first k. An element comes with its index, which ends every tie: all orders of merging give one result.
 
 use super::elements::{computed, stored};
 use super::emit::{Argument, Emit, Memory};

@@ -1,4 +1,4 @@
-// sort_merge  lists 2l and 2l + 1 of a run become one, of which the first KEPT elements stay: results where it is the last
+// sort_merge  lists 2l and 2l + 1 of a run become one, of which the first KEPT elements stay: results where it is last
 // shapes      from Pair[RUNS, LISTS, LEN], a list of each SPAN elements    lists Pair[RUNS, NEXT_LISTS, NEXT_LEN]
 // bytes       those of the lists, and log2(LEN) pairs for each element from a cache
 // launch      blocks of 256 threads; a thread is an element of a list and counts those of the other that come before it
