@@ -161,12 +161,15 @@ inline unsigned __float_as_uint(float x) { return emulator::of_bits<unsigned>(em
 inline float __uint_as_float(unsigned x) { return emulator::of_bits<float>(x); }
 inline int __float_as_int(float x) { return emulator::of_bits<int>(emulator::bits_of(x)); }
 inline float __int_as_float(int x) { return emulator::of_bits<float>(emulator::bits_of(x)); }
+inline long long __double_as_longlong(double x) { return (long long)emulator::bits_of(x); }
 // Kernels are compiled without contraction here: what is not `fmaf` rounds twice.
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float x) { return expf(x); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+inline float sinpif(float x) { return float(sin(3.14159265358979323846 * x)); }
+inline float cospif(float x) { return float(cos(3.14159265358979323846 * x)); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned long long)((unsigned __int128)a * b >> 64);

@@ -10,7 +10,7 @@
 //   5 read     buffer, offset, bytes              answers the bytes
 //   6 load     function; a library's path and the name of a function in it, a line each
 //   7 forget   function
-//   8 launch   function, grid x y z, threads, then buffer and offset of each argument
+//   8 launch   function, grid x y z, threads, then of each argument 1, buffer and offset, or 0, 0 and a number
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -93,9 +93,12 @@ void load(uint64_t function, const std::string& names) {
 void launch(const std::vector<uint64_t>& words) {
     auto found = functions.find(words[0]);
     if (found == functions.end()) end("there is no function " + std::to_string(words[0]));
-    std::vector<void*> places, arguments;
-    for (size_t i = 5; i + 1 < words.size(); i += 2) places.push_back(place(words[i], words[i + 1], 0));
-    for (void*& at : places) arguments.push_back(&at);
+    std::vector<uint64_t> values;
+    std::vector<void*> arguments;
+    for (size_t i = 5; i + 2 < words.size(); i += 3) {
+        values.push_back(words[i] ? uint64_t(place(words[i + 1], words[i + 2], 0)) : words[i + 2]);
+    }
+    for (uint64_t& value : values) arguments.push_back(&value);
     Launch what{{unsigned(words[1]), unsigned(words[2]), unsigned(words[3])}, {unsigned(words[4]), 1, 1}, 0, arguments.data()};
     found->second(&what);
 }

@@ -39,6 +39,7 @@ pub fn target() -> Target {
             rope_kv_write: true,
             matmul_epilogue: true,
             norm_add: true,
+            attention: true,
             ..Fusions::NONE
         },
         formats: Target::every_format(),

@@ -4,6 +4,7 @@ pub use crate::step::*;
 use rlx_core::Result;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
+use rlx_core::target::Target;
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
@@ -44,6 +45,11 @@ fn driver() -> Box<dyn Driver> {
 /// The emulator; where `RLX_CUDA` is set, the machine's card.
 pub fn device() -> Arc<TestDevice> {
     Arc::new(CudaDevice::new(driver()))
+}
+
+/// What the executor's kernels take.
+pub fn target() -> Target {
+    rlx_cuda::target()
 }
 
 /// A driver that notes how many rows the products have that are recorded.

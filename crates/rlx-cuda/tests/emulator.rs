@@ -3,7 +3,7 @@
 use crate::common::{cache, sources};
 use rlx_core::{Code, Error, Result};
 use rlx_cuda::driver::emulator::{Emulator, Watch};
-use rlx_cuda::driver::{At, Driver, Launch, Work};
+use rlx_cuda::driver::{At, Driver, Launch, Parameter, Work};
 
 /// Runs a kernel `k(float* x)` over 64 floats, two blocks of 64 threads; what it leaves.
 fn run(body: &str, warp: u32, watch: Watch) -> Result<Vec<f32>> {
@@ -12,8 +12,13 @@ fn run(body: &str, warp: u32, watch: Watch) -> Result<Vec<f32>> {
     gpu.compile(1, &source, "k")?;
     gpu.create(2, 256)?;
     let x = At { buffer: 2, offset: 0 };
-    let launch =
-        Launch { function: 1, grid: [2, 1, 1], threads: 64, arguments: vec![x], early: true };
+    let launch = Launch {
+        function: 1,
+        grid: [2, 1, 1],
+        threads: 64,
+        arguments: vec![Parameter::Place(x)],
+        early: true,
+    };
     gpu.record(3, &[Work::Launch(launch)])?;
     gpu.submit(3)?;
     gpu.read(4, &[(x, 256)])?;
@@ -107,7 +112,7 @@ fn a_thread_that_does_not_wait_for_the_kernel_before_is_told() {
     let source = "static void k(float* x) { if (threadIdx.x > 0) emulator::is_behind_previous(); }";
     gpu.compile(1, source, "k").unwrap();
     gpu.create(2, 16).unwrap();
-    let arguments = vec![At { buffer: 2, offset: 0 }];
+    let arguments = vec![Parameter::Place(At { buffer: 2, offset: 0 })];
     let launch = Launch { function: 1, grid: [1; 3], threads: 32, arguments, early: true };
     gpu.record(3, &[Work::Launch(launch)]).unwrap();
     let e = gpu.submit(3).expect_err("thread 0 does not wait");
@@ -130,8 +135,13 @@ fn two_texts_may_give_one_name_to_different_things() {
              }}"
         );
         gpu.compile(i, &source, "k").unwrap();
-        let launch =
-            Launch { function: i, grid: [1; 3], threads: 64, arguments: vec![x], early: true };
+        let launch = Launch {
+            function: i,
+            grid: [1; 3],
+            threads: 64,
+            arguments: vec![Parameter::Place(x)],
+            early: true,
+        };
         gpu.record(i + 1, &[Work::Launch(launch)]).unwrap();
         gpu.submit(i + 1).unwrap();
         gpu.read(i + 2, &[(x, 256)]).unwrap();

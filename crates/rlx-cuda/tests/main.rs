@@ -2,9 +2,13 @@
 
 #[path = "../../../tests/support/begun.rs"]
 mod begun;
+#[path = "../../../tests/support/blocks.rs"]
+mod blocks;
 mod common;
 mod emulator;
 mod experts;
+#[path = "../../../tests/support/graphs/mod.rs"]
+mod graphs;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]
@@ -12,10 +16,14 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod networks;
 mod operators;
 mod recurrent;
+#[path = "../../../tests/support/session.rs"]
+mod session;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod wide_elements;
 
 #[test]
 fn tensors_stay_and_are_copied_and_read() {
@@ -25,4 +33,35 @@ fn tensors_stay_and_are_copied_and_read() {
 #[test]
 fn programs_run_in_two_parts() {
     assert!(begun::programs_run_in_two_parts(&*common::device()), "the first part runs at once");
+}
+
+#[test]
+fn sessions_answer_for_every_size() {
+    session::entries_answer_for_every_size(common::device());
+}
+
+#[test]
+fn outputs_stay_on_the_device() {
+    session::outputs_stay_on_the_device(common::device());
+}
+
+#[test]
+fn ids_outside_of_their_table_are_refused() {
+    session::ids_outside_of_their_table_are_refused(common::device());
+}
+
+#[test]
+fn blocks_are_filled_as_recorded() {
+    let device: std::sync::Arc<dyn rlx_core::runtime::device::Device> = common::device();
+    blocks::passes_place_the_recorded_tokens(&device);
+    // The emulator takes minutes for these.
+    if std::env::var_os("RLX_CUDA").is_some() {
+        blocks::sampled_blocks_depend_on_the_seed(&device);
+        blocks::answers_go_on_from_whole_blocks(&device);
+    }
+}
+
+#[test]
+fn vectors_of_halves_are_widened_by_no_step() {
+    session::vectors_of_halves_are_widened_by_no_step(common::device());
 }

@@ -3,9 +3,9 @@
 use crate::common::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
-    Attention, Binary, CausalConv1d, Concat, DeltaNet, Epilogue, Gather, GroupedMatMul, KvWrite,
-    Map, MatMul, Op, RegionStep, RmsNorm, RmsNormAdd, Rope, RopeKvWrite, RopeScaling, RopeStyle,
-    RopeTable, Route, Sample, Slice, StepFn, StepOperand, TakeRows, Unary, Zip,
+    Attention, Binary, Cast, CausalConv1d, Concat, DeltaNet, Epilogue, Gather, GroupedMatMul,
+    KvWrite, Map, MatMul, Op, RegionStep, RmsNorm, RmsNormAdd, Rope, RopeKvWrite, RopeScaling,
+    RopeStyle, RopeTable, Route, Sample, Slice, StepFn, StepOperand, TakeRows, Unary, Zip,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
@@ -185,6 +185,9 @@ fn products_of_many_rows_by_the_library() {
     for (dtype, rows, k) in [
         (DType::F16, 40u64, 104u64),
         (DType::F16, 33, 256),
+        (DType::F32, 130, 64),
+        (DType::F32, 130, 104),
+        (DType::BF16, 130, 64),
         (DType::Block(BlockFormat::Q8_0), 130, 64),
         (DType::Block(BlockFormat::Q4K), 130, 256),
     ] {
@@ -196,7 +199,11 @@ fn products_of_many_rows_by_the_library() {
         let mut xs: Vec<f32> = rng.floats((rows * k) as usize).iter().map(|x| x * size).collect();
         xs[..k as usize].fill(0.0);
         let x = input(&[rows, k], &xs);
-        let tolerance = if dtype == DType::F16 { 4e-6 } else { 2e-3 };
+        let tolerance = match dtype {
+            DType::Block(_) => 2e-3,
+            DType::F32 => 2e-6,
+            _ => 4e-6,
+        };
         let residual = input(&[rows, 44], &rng.floats(rows as usize * 44));
         agrees(MatMul::plain(), &[x.clone(), ws[0].clone()], tolerance);
         let add = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
@@ -652,9 +659,12 @@ fn kernels_stay_within_their_memory_and_have_no_races() {
 #[test]
 fn what_no_kernel_takes_is_refused_by_name() {
     let target = rlx_cuda::target();
-    let f64s = Type::tensor(DType::Scalar(rlx_core::types::Scalar::F64), Shape::of(&[4]));
-    let why = target.claims(&Op::from(Map { f: Unary::Silu }), &[&f64s]).unwrap_err();
+    let f64s = Type::tensor(DType::F64, Shape::of(&[2, 4]));
+    let why = target.claims(&Op::from(RmsNorm { eps: 1e-5 }), &[&f64s, &f64s]).unwrap_err();
     assert_eq!(why, "its kernel takes no f64 as operand 0");
+    let complex = Type::tensor(DType::Scalar(rlx_core::types::Scalar::C64), Shape::of(&[2]));
+    let why = target.claims(&Op::from(Cast { to: DType::F32 }), &[&complex]).unwrap_err();
+    assert_eq!(why, "its kernel computes with no c64");
     let x = Type::tensor(DType::F32, Shape::of(&[2, 256]));
     let w = Type::tensor(DType::Block(BlockFormat::Q8_1), Shape::of(&[4, 256]));
     let why = target.claims(&Op::from(MatMul::plain()), &[&x, &w]).unwrap_err();

@@ -1,7 +1,7 @@
 //! Recurrences that go on from step to step: delta nets and convolutions, against the reference.
 
 use crate::common::*;
-use rlx_core::ops::{CausalConv1d, DeltaNet, GatedRmsNorm, Op, Unary};
+use rlx_core::ops::{CausalConv1d, DeltaNet, GatedDeltaNet, GatedRmsNorm, Op, Unary};
 use rlx_core::types::DType;
 
 fn noise(rng: &mut Rng, dims: &[u64]) -> Operand {
@@ -45,6 +45,56 @@ fn delta_nets_walk_their_rows_and_keep_their_matrices() {
             let what = format!("{s} rows, {len} real, {kh} of {h} heads, {n} x {v}, tiled {tiled}");
             assert_close(&what, &floats(&got[0]), &f64s(&want[0]), 4e-6);
             assert_close(&format!("{what}: the state"), &floats(&got[1]), &f64s(&want[1]), 4e-6);
+        }
+    }
+}
+
+/// Operands of the rule alone: sequences, rows, key heads, heads, and rows and columns of a head's matrix.
+fn rule(rng: &mut Rng, [b, s, kh, h, n, v]: [u64; 6], wide: bool) -> Vec<Operand> {
+    let part = 1.0 / (n as f32).sqrt();
+    let mut with = |dims: &[u64], f: &dyn Fn(f32) -> f32| {
+        let x = rng.floats(dims.iter().product::<u64>() as usize);
+        input(dims, &x.into_iter().map(f).collect::<Vec<_>>())
+    };
+    let gates = if wide { vec![b, s, h, n] } else { vec![b, s, h] };
+    vec![
+        with(&[b, s, kh, n], &|x| x * part),
+        with(&[b, s, kh, n], &|x| x * part),
+        with(&[b, s, h, v], &|x| x),
+        with(&gates, &|x| -x.abs()),
+        with(&[b, s, h], &|x| x.abs()),
+    ]
+}
+
+#[test]
+fn the_rule_of_a_delta_net_takes_sequences_gates_and_states() {
+    let mut rng = Rng(37);
+    for sizes in [[1u64, 1, 1, 1, 8, 8], [2, 5, 2, 4, 16, 40], [3, 4, 3, 3, 5, 3]] {
+        let [b, s, _, h, n, v] = sizes;
+        for (wide, carry, len, done) in [
+            (false, false, None, 0),
+            (true, false, None, 0),
+            (true, true, None, 0),
+            (false, true, Some(s), 0),
+            (false, true, Some(1), 0),
+            (false, true, Some(0), 0),
+            (true, true, Some(s), 1),
+        ] {
+            let mut operands = rule(&mut rng, sizes, wide);
+            if carry {
+                operands.push(memory(&mut rng, &[b, h, n, v]));
+            }
+            operands.extend(len.map(|len| control(3, len as u32, done)));
+            let op = Op::from(GatedDeltaNet { state_size: n as usize, carry, tiled: b == 2 });
+            let (got, want) =
+                (run_op(&plain_device(), op.clone(), &operands), truth(&op, &operands));
+            let what = format!("{sizes:?}, wide {wide}, carry {carry}, {len:?} rows, done {done}");
+            assert_eq!(got.len(), want.len(), "{what}");
+            assert_close(&what, &floats(&got[0]), &f64s(&want[0]), 4e-6);
+            if carry {
+                let (got, want) = (floats(&got[1]), f64s(&want[1]));
+                assert_close(&format!("{what}: the state"), &got, &want, 4e-6);
+            }
         }
     }
 }

@@ -123,3 +123,42 @@ fn heads_in_one_axis_are_the_same() {
         [floats(&mut rng, &[2, 5, 12]), floats(&mut rng, &[2, 7, 4]), floats(&mut rng, &[2, 7, 4])];
     check(&d, op, &operands, 5e-6);
 }
+
+/// Heads that tensor cores have in whole steps: every mask, layout and type, more keys than a step has, odd ends.
+#[test]
+fn whole_heads_come_in_tiles() {
+    let (d, mut rng) = (device(), Rng(86));
+    let plain = Sdpa::new(2, 16);
+    for (form, b, s_q, s_k) in [
+        (plain.clone(), 2, 16, 70),
+        (Sdpa { kv_heads: 1, layout: HeadLayout::Bhsd, ..Sdpa::new(2, 64) }, 1, 65, 131),
+        (Sdpa { v_head_dim: 128, softcap: Some(2.0), ..Sdpa::new(1, 96) }, 1, 33, 67),
+        (Sdpa { v_head_dim: 24, scale: Some(0.7), ..Sdpa::new(3, 8) }, 1, 130, 130),
+    ] {
+        for mask in [Mask::None, Mask::Causal, Mask::Window(20)] {
+            let op = Sdpa { mask, ..form.clone() };
+            let operands = shapes(&op, b, s_q, s_k).map(|dims| floats(&mut rng, &dims));
+            check(&d, op, &operands, 5e-6);
+        }
+        let [q, k, v] = shapes(&form, b, s_q, s_k).map(|dims| floats(&mut rng, &dims));
+        // Scores that only -3.4e38 is added to share their values; minus infinity alone gives zeros.
+        let mut bias = floats(&mut rng, &[b, 1, s_q, s_k]);
+        let row = 4 * s_k as usize;
+        for (i, hidden) in [(0, f32::MIN), (1, f32::NEG_INFINITY)] {
+            for x in bias.bytes[i * row..(i + 1) * row].chunks_exact_mut(4) {
+                x.copy_from_slice(&hidden.to_le_bytes());
+            }
+        }
+        let op = Sdpa { mask: Mask::Bias, ..form.clone() };
+        check(&d, op, &[q.clone(), k.clone(), v.clone(), bias], 5e-6);
+        let mut seen: Vec<f64> = (0..b * s_k).map(|i| f64::from((i % 3 != 0) as u8)).collect();
+        seen[s_k as usize / 2..s_k as usize].fill(0.0);
+        let mask = tensor(Scalar::Bool, &[b, s_k], &seen);
+        check(&d, Sdpa { mask: Mask::Custom, ..form }, &[q, k, v, mask], 5e-6);
+    }
+    for scalar in [Scalar::F16, Scalar::Bf16] {
+        let op = Sdpa { mask: Mask::Causal, ..Sdpa::new(2, 16) };
+        let operands = shapes(&op, 1, 40, 70).map(|dims| some(&mut rng, scalar, &dims));
+        check(&d, op, &operands, 1e-2);
+    }
+}

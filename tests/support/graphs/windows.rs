@@ -82,6 +82,27 @@ fn convolutions_in_tiles_of_every_size() {
         let tolerance = if scalar == Scalar::F32 { 2e-6 } else { 1e-3 };
         check(&d, Conv { window: three(), groups: 1, bias: true }, &operands, tolerance);
     }
+    // As many places, filters and products of each as a library of products is asked for: images of several sizes,
+    // which differ by more than a half's range.
+    for (scalar, channels, window) in [
+        (Scalar::F32, 8, three()),
+        (Scalar::F32, 64, Window::new(2).stride(&[1, 1])),
+        (Scalar::F16, 8, three().stride(&[1, 2])),
+        (Scalar::Bf16, 8, three().dilation(&[2, 1])),
+    ] {
+        let kernel = if channels == 64 { 1 } else { 3 };
+        let (x, w) = ([2, channels, 27, 39], [68, channels, kernel, kernel]);
+        let mut operands = operands(&mut rng, scalar, &x, &w, (kernel == 3).then_some(68));
+        if kernel == 1 {
+            let half = operands[0].bytes.len() / 2;
+            for x in operands[0].bytes[..half].chunks_exact_mut(4) {
+                let large = f32::from_le_bytes(x.try_into().unwrap()) * 3e6;
+                x.copy_from_slice(&large.to_le_bytes());
+            }
+        }
+        let tolerance = if scalar == Scalar::F32 { 2e-6 } else { 8e-3 };
+        check(&d, Conv { window, groups: 1, bias: kernel == 3 }, &operands, tolerance);
+    }
     // Images that are embedded by patches, an image of nothing, and channels of which there are none.
     let patches = Window::new(2).stride(&[4, 4]);
     let image = operands(&mut rng, Scalar::F32, &[2, 3, 16, 12], &[20, 3, 4, 4], None);

@@ -1,7 +1,7 @@
 //! A program in a session: recorded once, submitted for every token.
 
 use super::{Begun, Buffer, Built, CudaDevice, Part, Pending, Session, State, unknown};
-use crate::driver::{At, Driver, Launch, Product, Work};
+use crate::driver::{At, Driver, Launch, Parameter, Product, Work};
 use crate::kernels::{Argument, Kernel, Memory};
 use rlx_core::runtime::device::{
     Outputs, ProgramId, SessionId, Submission, Ticket, Write, WriteTo, no_cut,
@@ -143,17 +143,23 @@ impl<D: Driver> CudaDevice<D> {
                 Memory::Input(n) => built.inputs.get(n as usize),
                 Memory::Scratch => built.scratch.as_ref(),
                 Memory::Counts => built.counts.as_ref(),
+                Memory::Number => None,
             };
             let missing = || {
                 Error::internal(format!("a step reads {:?}, which is not there", argument.memory))
             };
             Ok::<At, Error>(At { buffer: buffer.ok_or_else(missing)?.id, offset: argument.offset })
         };
+        let parameter = |argument: &Argument| match argument.memory {
+            Memory::Number => Ok(Parameter::Number(argument.offset)),
+            _ => at(argument).map(Parameter::Place),
+        };
         let mut parts = [Vec::new(), Vec::new()];
         for (step, part) in &built.parts {
             let work = match part {
                 Part::Kernel(function, kernel) => {
-                    let arguments = kernel.arguments.iter().map(at).collect::<Result<_>>()?;
+                    let arguments =
+                        kernel.arguments.iter().map(parameter).collect::<Result<_>>()?;
                     let &Kernel { threads, early, .. } = kernel;
                     let grid = kernel.grid_of(key.tokens);
                     Work::Launch(Launch { function: *function, grid, threads, arguments, early })

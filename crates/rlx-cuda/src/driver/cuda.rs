@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::products::{Addresses, Library};
-use super::{At, Driver, DriverInfo, Launch, Product, Work};
+use super::{At, Driver, DriverInfo, Launch, Parameter, Product, Work};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
@@ -185,12 +185,16 @@ impl Cuda {
         let functions = self.functions.lock();
         let function = functions.get(&launch.function);
         let function = function.ok_or_else(|| missing("function", launch.function))?;
-        let mut pointers = Vec::with_capacity(launch.arguments.len());
-        for at in &launch.arguments {
-            pointers.push(self.pointer(*at, 0)?);
+        let mut values = Vec::with_capacity(launch.arguments.len());
+        for argument in &launch.arguments {
+            values.push(match *argument {
+                Parameter::Place(at) => self.pointer(at, 0)?,
+                // A shorter parameter is read from the first bytes, which are the lower ones.
+                Parameter::Number(n) => n,
+            });
         }
         let mut arguments: Vec<*mut c_void> =
-            pointers.iter_mut().map(|p| ptr::from_mut(p).cast()).collect();
+            values.iter_mut().map(|p| ptr::from_mut(p).cast()).collect();
         // SAFETY: zeros are a value of the driver's structures.
         let mut early: sys::CUlaunchAttribute = unsafe { mem::zeroed() };
         early.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -208,9 +212,9 @@ impl Cuda {
             attrs: &mut early,
             numAttrs: (self.overlaps && launch.early).into(),
         };
-        // SAFETY: a kernel's arguments are as many pointers as its text has, into buffers that live until the list is
-        // dropped and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator.
-        // A kernel that starts early waits for the one before it (`wait_for_previous`).
+        // SAFETY: a kernel's arguments are those of its text, pointers into buffers that live until the list is dropped
+        // and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator. A kernel
+        // that starts early waits for the one before it (`wait_for_previous`).
         let queued = unsafe {
             sys::cuLaunchKernelEx(
                 &config,

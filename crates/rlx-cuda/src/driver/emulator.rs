@@ -6,7 +6,7 @@
 //!
 //! Numbers are 64 bits, little-endian. A command is its number, then what `host.cpp` says.
 
-use super::{At, Driver, DriverInfo, Launch, Product, Work};
+use super::{At, Driver, DriverInfo, Launch, Parameter, Product, Work};
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
@@ -148,7 +148,10 @@ impl Emulator {
         let mut words = vec![launch.function.into()];
         words.extend(launch.grid.map(u64::from));
         words.push(launch.threads.into());
-        words.extend(launch.arguments.iter().flat_map(|at| [at.buffer.into(), at.offset]));
+        words.extend(launch.arguments.iter().flat_map(|argument| match *argument {
+            Parameter::Place(at) => [1, at.buffer.into(), at.offset],
+            Parameter::Number(n) => [0, 0, n],
+        }));
         self.ask(8, &words, &[]).map(|_| ())
     }
 

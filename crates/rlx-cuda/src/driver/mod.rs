@@ -34,6 +34,15 @@ pub struct At {
     pub offset: u64,
 }
 
+/// What a function is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// A pointer.
+    Place(At),
+    /// An integer of up to 64 bits, whose lower bits are the parameter's.
+    Number(u64),
+}
+
 /// A launch of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
@@ -43,8 +52,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
-    /// The function's arguments, all of them pointers.
-    pub arguments: Vec<At>,
+    /// The function's arguments.
+    pub arguments: Vec<Parameter>,
     /// Whether it may start while the launch before it runs, if the card does that.
     pub early: bool,
 }

@@ -1,99 +1,152 @@
-//! `slice` and `concat`: elements that keep their order along every axis.
+//! `slice`, `concat`, `transpose`, `expand` and `reverse`: elements of a box, from places to places whose strides are
+//! constant along every axis.
 
+use super::numbers::Numbers;
 use super::takes::{self, Taken};
-use super::{Context, Kernel, mismatch};
+use super::transpose::tiles;
+use super::units::{sizes, unit};
+use super::walk::{Walk, repeated, row_major};
+use super::{Context, Kernel, mismatch, word};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::Op;
 use rlx_core::target::Target;
-use rlx_core::types::{DType, Type};
+use rlx_core::types::Type;
 use rlx_core::{Error, Result};
 
-/// A tensor or a state of any scalar type.
-pub(super) fn takes_slice(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["axis", "start", "len", "step"])?;
-    operands.iter().try_for_each(|ty| scalars(ty))
+/// A tensor or a state of any type, as the operators' rules allow.
+pub(super) fn takes(op: &Op, _: &[&Type], _: &Target) -> Taken {
+    takes::knows(op, &["axis", "start", "len", "step", "perm", "dims", "axes"])
 }
 
-/// Tensors of a scalar type.
-pub(super) fn takes_concat(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["axis"])?;
-    operands.iter().try_for_each(|ty| scalars(ty))
+/// A tensor's part in a copy: the element of the box's first index, and strides along its axes.
+struct Side<'a> {
+    slice: &'a Slice,
+    first: i64,
+    strides: Vec<i64>,
 }
 
-fn scalars(ty: &Type) -> Taken {
-    match ty.dtype {
-        DType::Block(_) => Err(format!("its kernel takes no {}", ty.dtype)),
-        _ => Ok(()),
-    }
+fn far() -> Error {
+    Error::internal("a copy from nowhere")
+}
+
+/// The product of a size and a stride.
+fn times(n: u64, stride: i64) -> Result<i64> {
+    i64::try_from(n).ok().and_then(|n| n.checked_mul(stride)).ok_or_else(far)
 }
 
 pub(super) fn slice(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::Slice(op) = &step.op else { return Err(mismatch(step)) };
     let (x, y) = (&step.operands[0], &step.results[0]);
-    let far = || Error::internal("a slice that starts nowhere");
-    let mut strides = row_major(x)?;
-    let first = op.start.as_static().and_then(|n| i64::try_from(n).ok()).ok_or_else(far)?;
-    let start = first.checked_mul(strides[op.axis]).ok_or_else(far)?;
+    let ((bytes, of), (_, to)) = (sizes(x)?, sizes(y)?);
+    let mut strides = row_major(&of);
+    let first = times(op.start.as_static().ok_or_else(far)?, strides[op.axis])?;
     strides[op.axis] = strides[op.axis].checked_mul(op.step).ok_or_else(far)?;
-    let dims = y.ty.shape.static_dims()?;
-    copy(step, cx, (x, y), &dims, (start, &strides), (0, &row_major(y)?))
+    copy(step, cx, bytes, &to, Side { slice: x, first, strides }, whole(y, &to))
 }
 
 pub(super) fn concat(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::Concat(op) = &step.op else { return Err(mismatch(step)) };
     let y = &step.results[0];
-    let strides = row_major(y)?;
-    let (mut start, mut launches) = (0, Vec::new());
+    let (bytes, to) = sizes(y)?;
+    let strides = row_major(&to);
+    let (mut first, mut launches) = (0, Vec::new());
     for x in &step.operands {
-        let dims = x.ty.shape.static_dims()?;
-        launches.extend(copy(step, cx, (x, y), &dims, (0, &row_major(x)?), (start, &strides))?);
-        start += dims[op.axis] as i64 * strides[op.axis];
+        let (_, of) = sizes(x)?;
+        let side = Side { slice: y, first, strides: strides.clone() };
+        launches.extend(copy(step, cx, bytes, &of, whole(x, &of), side)?);
+        first += times(of[op.axis], strides[op.axis])?;
     }
     Ok(launches)
 }
 
-/// Elements from one index of an axis to the next.
-fn row_major(slice: &Slice) -> Result<Vec<i64>> {
-    let dims = slice.ty.shape.static_dims()?;
-    let mut strides = vec![1; dims.len()];
-    for i in (1..dims.len()).rev() {
-        strides[i - 1] = strides[i] * dims[i] as i64;
-    }
-    Ok(strides)
+pub(super) fn transpose(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
+    let Op::Transpose(op) = &step.op else { return Err(mismatch(step)) };
+    let (x, y) = (&step.operands[0], &step.results[0]);
+    let ((bytes, of), (_, to)) = (sizes(x)?, sizes(y)?);
+    let own = row_major(&of);
+    let strides = op.perm.iter().map(|&axis| own[axis]).collect();
+    copy(step, cx, bytes, &to, Side { slice: x, first: 0, strides }, whole(y, &to))
 }
 
-/// Elements of the box `dims`, from places to places: where the first stands, and strides.
+pub(super) fn expand(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
+    let (x, y) = (&step.operands[0], &step.results[0]);
+    let ((bytes, of), (_, to)) = (sizes(x)?, sizes(y)?);
+    let strides = repeated(&of, &to);
+    copy(step, cx, bytes, &to, Side { slice: x, first: 0, strides }, whole(y, &to))
+}
+
+pub(super) fn reverse(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
+    let Op::Reverse(op) = &step.op else { return Err(mismatch(step)) };
+    let (x, y) = (&step.operands[0], &step.results[0]);
+    let (bytes, of) = sizes(x)?;
+    let (mut strides, mut first) = (row_major(&of), 0i64);
+    for &axis in &op.axes {
+        first = first.saturating_add(times(of[axis].saturating_sub(1), strides[axis])?);
+        strides[axis] = -strides[axis];
+    }
+    copy(step, cx, bytes, &of, Side { slice: x, first, strides }, whole(y, &of))
+}
+
+/// All of a tensor of these sizes.
+fn whole<'a>(slice: &'a Slice, sizes: &[u64]) -> Side<'a> {
+    Side { slice, first: 0, strides: row_major(sizes) }
+}
+
+/// The launch that copies the box `dims` of elements of so many bytes.
 fn copy(
     step: &Step,
     cx: &Context<'_>,
-    (x, y): (&Slice, &Slice),
+    bytes: u64,
     dims: &[u64],
-    from: (i64, &[i64]),
-    to: (i64, &[i64]),
+    from: Side<'_>,
+    to: Side<'_>,
 ) -> Result<Vec<Kernel>> {
-    let n: u64 = dims.iter().product();
-    if n == 0 {
+    if dims.contains(&0) {
         return Ok(Vec::new());
     }
-    let mut emit = cx.emit(step);
-    emit.argument(x)?;
-    emit.argument(y)?;
-    emit.size("N", n)?;
-    emit.define("BYTES", x.ty.dtype.block_bytes());
-    emit.define("FROM", place(dims, from));
-    emit.define("TO", place(dims, to));
-    Ok(vec![emit.kernel("copy", include_str!("copy.cu"), [n.div_ceil(128), 1, 1], 128)?])
-}
-
-/// Where element `i` of a box stands.
-fn place(dims: &[u64], (start, strides): (i64, &[i64])) -> String {
-    let mut text = format!("({start}ll");
-    let mut inner = 1;
-    for (dim, stride) in dims.iter().zip(strides).rev() {
-        if *dim > 1 {
-            text += &format!(" + (long long)(i / {inner}u % {dim}u) * {stride}ll");
+    let (mut emit, mut starts) = (cx.emit(step), Vec::new());
+    let mut backs = Vec::new();
+    for side in [&from, &to] {
+        // Where indices along an axis run backwards, the argument is the lowest element, and the first stands behind.
+        let mut back = 0;
+        for (&n, &stride) in dims.iter().zip(&side.strides).filter(|(_, stride)| **stride < 0) {
+            back += times(n - 1, -stride)?;
         }
-        inner *= dim;
+        let lowest = u64::try_from(side.first - back).map_err(|_| far())?;
+        let mut place = emit.place(side.slice)?;
+        place.offset += lowest.checked_mul(bytes).ok_or_else(far)?;
+        starts.extend([place.offset, back as u64 * bytes]);
+        backs.push(back as u64);
+        emit.arguments.push(place);
     }
-    text + ")"
+    let mut walk = Walk::new(dims, &[from.strides, to.strides]);
+    if let [0, 0] = backs[..]
+        && let Some(kernel) = tiles(&walk, bytes, cx.emit(step), &emit.arguments)?
+    {
+        return Ok(vec![kernel]);
+    }
+    let wide = walk.widen(bytes, &starts);
+    let n: u64 = walk.dims.iter().product();
+    for strides in &walk.strides {
+        let last = walk.dims.iter().zip(strides);
+        let last = last.map(|(n, stride)| (n - 1).saturating_mul(stride.unsigned_abs()));
+        word(last.fold(0, u64::saturating_add))?;
+    }
+    let mut numbers = Numbers::default();
+    let count = numbers.size(n)?;
+    let (text, at) = walk.text("c", "i", &mut numbers)?;
+    let mut places = Vec::new();
+    for (at, back) in at.into_iter().zip(backs) {
+        places.push(match back {
+            0 => at,
+            back => format!("{} + {at}", numbers.size(back / (wide / bytes))?),
+        });
+    }
+    emit.define("UNIT", unit(wide));
+    emit.define("COUNT", count);
+    emit.define("INDICES", text);
+    emit.define("FROM", &places[0]);
+    emit.define("TO", &places[1]);
+    emit.numbers(&numbers);
+    Ok(vec![emit.kernel("copy", include_str!("copy.cu"), [n.div_ceil(256), 1, 1], 256)?])
 }

@@ -1,14 +1,12 @@
-// copy        y[TO] = x[FROM] for each i of N: slices and parts of concatenations
-// shapes      elements of BYTES bytes; both indices are linear in the places of i along the axes
-// bytes       2*N*BYTES
-// launch      blocks of 128 threads; a thread is an element
+// copy        y[TO] = x[FROM] for each i of COUNT: boxes of elements, whose places are linear in the indices along axes
+// shapes      units of 1 to 16 bytes, which elements that lie side by side are copied by
+// bytes       2 * COUNT units
+// launch      blocks of 256 threads; a thread is a unit
 // numerics    a copy
-struct __align__(BYTES) Element {
-    u8 bytes[BYTES];
-};
-KERNEL(copy)(const u8* __restrict__ x, u8* __restrict__ y) {
+KERNEL(copy)(const UNIT* __restrict__ x, UNIT* __restrict__ y NUMBERS) {
     wait_for_previous();
-    u32 i = blockIdx.x * 128 + threadIdx.x;
-    if (i >= N) return;
-    ((Element*)y)[TO] = ((const Element*)x)[FROM];
+    u32 i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= COUNT) return;
+    INDICES
+    y[TO] = x[FROM];
 }

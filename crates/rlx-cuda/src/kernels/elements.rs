@@ -1,5 +1,4 @@
 //! Elements of every scalar type, as `elements.cuh` names them.
-#![allow(dead_code)] // operators of networks come to use it
 
 use super::emit::Emit;
 use rlx_core::types::{DType, Scalar};

@@ -21,14 +21,16 @@ pub enum Memory {
     Scratch,
     /// Numbers of the model that are zero before and after every kernel: its blocks count in them.
     Counts,
+    /// None: the argument is a number.
+    Number,
 }
 
-/// An argument: a place in memory.
+/// An argument: a place in memory, or a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// The memory.
     pub memory: Memory,
-    /// Bytes from its start.
+    /// Bytes from its start; the number.
     pub offset: u64,
 }
 

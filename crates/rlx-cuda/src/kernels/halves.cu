@@ -1,17 +1,30 @@
 // halves      h[m, k] + l[m, k] / 2048 = x[m, k] / scales[m]: halves of each row of x, which one product of f16 takes
-// shapes      x f32[M, K]    halves f16[PARTS M, K], h before l    scales f32[M], powers of two
-// bytes       4*M*K read (twice, once from a cache), 2*PARTS*M*K written
+// shapes      x T[M, K]    halves f16[PARTS M, K], h before l, or f16[M, JOINED K], where a row has JOINED of its parts
+//             side by side, l as it is    scales f32[M], powers of two
+// bytes       sizeof(T)*M*K read (twice, once from a cache), 2*PARTS*M*K written
 // launch      a block of THREADS threads is a row
 // numerics    the largest of a row is below 2^15, so that h is no infinity. Two parts leave less than 2^-22 of x, one
-//             leaves 2^-12, or of the row's largest number 2^-39
-KERNEL(halves)(const float* __restrict__ x, u16* __restrict__ halves, float* __restrict__ scales CTL_PARAMETER) {
+//             leaves 2^-12 (and nothing of bf16), or of the row's largest number 2^-39
+#ifdef BF16
+typedef u16 T;
+__device__ __forceinline__ float4 four_at(const T* x) {
+    uint2 v = *(const uint2*)x;
+    return make_float4(__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u), __uint_as_float(v.y << 16),
+                       __uint_as_float(v.y & 0xffff0000u));
+}
+#else
+typedef float T;
+__device__ __forceinline__ float4 four_at(const T* x) { return *(const float4*)x; }
+#endif
+
+KERNEL(halves)(const T* __restrict__ x, u16* __restrict__ halves, float* __restrict__ scales CTL_PARAMETER) {
     wait_for_previous();
     u32 row = blockIdx.x;
     if (IS_LATE(row)) return;
     x += size_t(row) * K;
     float most = 0.0f;
     for (u32 k = threadIdx.x * 4; k < K; k += THREADS * 4) {
-        float4 v = *(const float4*)(x + k);
+        float4 v = four_at(x + k);
         most = fmaxf(most, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
     }
     __shared__ float parts[THREADS / WARP];
@@ -24,22 +37,36 @@ KERNEL(halves)(const float* __restrict__ x, u16* __restrict__ halves, float* __r
     u32 field = exponent == 255u || exponent < 16u ? 127u : exponent - 14u;
     float scale = __uint_as_float(field << 23), inverse = __uint_as_float((254u - field) << 23);
     if (threadIdx.x == 0) scales[row] = scale;
+#ifndef JOINED
     u16* high = halves + size_t(row) * K;
+#endif
     for (u32 k = threadIdx.x * 4; k < K; k += THREADS * 4) {
-        float4 v = *(const float4*)(x + k);
+        float4 v = four_at(x + k);
         float e[4] = {v.x * inverse, v.y * inverse, v.z * inverse, v.w * inverse};
+#ifdef JOINED
+        const float low_scale = 1.0f;
+#else
+        const float low_scale = 2048.0f;
+#endif
         u64 h = 0, l = 0;
 #pragma unroll
         for (u32 j = 0; j < 4; j++) {
             u16 part = half_of_float(e[j]);
             h |= u64(part) << (16 * j);
 #if PARTS == 2
-            l |= u64(half_of_float((e[j] - float_of_half(part)) * 2048.0f)) << (16 * j);
+            l |= u64(half_of_float((e[j] - float_of_half(part)) * low_scale)) << (16 * j);
 #endif
         }
+#ifdef JOINED
+#pragma unroll
+        for (u32 part = 0; part < JOINED; part++) {
+            *(u64*)(halves + (size_t(row) * JOINED + part) * K + k) = ORDER >> part & 1 ? l : h;
+        }
+#else
         *(u64*)(high + k) = h;
 #if PARTS == 2
         *(u64*)(high + size_t(M) * K + k) = l;
+#endif
 #endif
     }
 }

@@ -162,6 +162,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.define("WIDE_ROWS", u8::from(whole));
         let text = concat!(
             include_str!("segment.cuh"),
+            include_str!("tf32.cuh"),
             include_str!("tile_sums.cuh"),
             include_str!("matmul_tile.cu")
         );

@@ -5,26 +5,56 @@
 
 mod attention;
 mod attention_one;
+mod axes;
 mod causal_conv1d;
+mod chain;
+mod conv;
+mod conv_products;
+mod conv_transpose;
 mod copies;
 mod delta_net;
 mod elements;
 mod elementwise;
 mod emit;
+mod extreme;
 mod formats;
+mod functions;
+mod gated_delta_net;
 mod gather;
+mod gather_axis;
 mod grouped_matmul;
+mod interpolate;
+mod iota;
 mod kv_write;
 mod library;
 mod matmul;
+mod numbers;
 pub(crate) mod planes;
+mod pool;
+mod predict;
+mod product;
+mod random;
+mod reduce;
 mod rms_norm;
 mod rope;
 mod route;
 mod sample;
 mod scalar;
+mod scatter_add;
+mod sdpa;
+mod sliding;
+mod softmax;
+mod sort;
+mod standardise;
+mod state_write;
 mod take_rows;
 mod takes;
+mod tensor_axes;
+mod transpose;
+mod units;
+mod unmask;
+mod walk;
+mod weighted_sum;
 
 pub use emit::{Argument, Memory};
 
@@ -187,7 +217,7 @@ const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
 
 /// Every kernel.
 const ROWS: &[Row] = &[
-    row("gather", gather::takes, gather::gather),
+    row("gather", gather_axis::takes, gather_axis::run),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
     row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
     row("gated_rms_norm", rms_norm::takes, rms_norm::rms_norm),
@@ -200,13 +230,48 @@ const ROWS: &[Row] = &[
     row("rope_kv_write", rope::takes_writes, rope::rope_kv_write),
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),
-    row("map", elementwise::takes, elementwise::elementwise),
-    row("zip", elementwise::takes, elementwise::elementwise),
-    row("elementwise_region", elementwise::takes, elementwise::elementwise),
+    row("map", chain::takes, chain::run),
+    row("zip", chain::takes, chain::run),
+    row("elementwise_region", chain::takes, chain::run),
     row("sample", sample::takes, sample::sample),
     row("take_rows", take_rows::takes, take_rows::take_rows),
-    row("slice", copies::takes_slice, copies::slice),
-    row("concat", copies::takes_concat, copies::concat),
+    row("gated_delta_net", gated_delta_net::takes, gated_delta_net::gated_delta_net),
+    row("batch_matmul", product::takes, product::batch_matmul),
+    row("dot_general", product::takes, product::dot_general),
+    row("conv", conv::takes, conv::conv),
+    row("conv_transpose", conv_transpose::takes, conv_transpose::conv_transpose),
+    row("pool", pool::takes, pool::pool),
+    row("interpolate", interpolate::takes, interpolate::interpolate),
+    row("reduce", reduce::takes, reduce::reduce),
+    row("sdpa", sdpa::takes, sdpa::sdpa),
+    row("softmax", softmax::takes, softmax::softmax),
+    row("layer_norm", standardise::takes, standardise::layer_norm),
+    row("group_norm", standardise::takes, standardise::group_norm),
+    row("compare", chain::takes, chain::run),
+    row("select", chain::takes, chain::run),
+    row("cast", chain::takes, chain::run),
+    row("clamp", chain::takes, chain::run),
+    row("slice", copies::takes, copies::slice),
+    row("concat", copies::takes, copies::concat),
+    row("transpose", copies::takes, copies::transpose),
+    row("expand", copies::takes, copies::expand),
+    row("reverse", copies::takes, copies::reverse),
+    row("pad", axes::takes, axes::pad),
+    row("roll", axes::takes, axes::roll),
+    row("im2col", axes::takes, axes::im2col),
+    row("gather_elements", gather_axis::takes, gather_axis::run),
+    row("scatter_add", scatter_add::takes, scatter_add::scatter_add),
+    row("state_write", state_write::takes, state_write::state_write),
+    row("sort", sort::takes, sort::sort),
+    row("top_k", sort::takes, sort::sort),
+    row("argmax", extreme::takes, extreme::extreme),
+    row("argmin", extreme::takes, extreme::extreme),
+    row("random_uniform", random::takes, random::random),
+    row("random_normal", random::takes, random::random),
+    row("predict", predict::takes, predict::predict),
+    row("unmask", unmask::takes, unmask::unmask),
+    row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
+    row("iota", iota::takes, iota::iota),
 ];
 
 /// What the executor's kernels take.
@@ -264,7 +329,7 @@ fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
         let what = format!("cuda does not run {}: {why}", step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
-    if let Some(work) = library::matmul(step, cx).map_err(|e| e.at(step.label.clone()))? {
+    if let Some(work) = library::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
         return Ok(work);
     }
     let kernels = (row.build)(step, cx).map_err(|e| e.at(step.label.clone()))?;

@@ -3,12 +3,8 @@
 // bytes       4*VOCAB a pass, 8*VOCAB with penalties; passes: best 1, top-k and top-p 2 each, a split tie 2, draw 1
 // launch      a block of 1,024 threads: a thread strides the ids, eight loads at once, or owns a range where order counts
 // numerics    one f32 subtraction and product a logit, then integers: the core's bits
-#define THREADS 1024u
-// Sums are taken over so many threads, and over so many of such sums.
-#define SIDE 32u
 // Logits that a thread asks for before it uses the first.
 #define AHEAD 8u
-#define NONE 0xffffffffu
 // Of ctl.
 #define PAST 0
 #define LEN 1
@@ -19,25 +15,19 @@
 #define RING 6
 #define CTL_CAPACITY 7
 // Of params.
-#define GREEDY 0
-#define SCALE 1
 #define TOP_K 2
 #define TOP_P 3
-#define MIN_P 4
 #define REPETITION 5
 #define REPETITION_RECIPROCAL 6
 #define FREQUENCY 7
 #define PRESENCE 8
 #define PENALTIES 9
-#define SEED_LO 10
-#define SEED_HI 11
 #define N_STOP 12
 #define STOP 13
 #define MASKED 29
 #define MASK 32
 #define TOP_P_OFF 0x80000000u
-// 32 octaves of 2^16: the least distance whose weight is 0; its upper 10 bits are a coarse bin, its lower 11 a fine one.
-#define FAR 0x200000u
+// The upper 10 bits of a distance are a coarse bin, its lower 11 a fine one.
 #define FINE_BITS 11
 #define COARSE_BINS 1024u
 #define FINE_BINS 2048u
@@ -75,35 +65,6 @@ struct Sampler {
     float most;
     bool is_masked, has_penalties;
 };
-
-// Orders f32 bits as integers; 0 for NaN and -inf, which are never taken.
-__device__ __forceinline__ u32 key_of(u32 bits) {
-    bool never = (bits & 0x7fffffffu) > 0x7f800000u || bits == 0xff800000u;
-    // -0 and 0 alike.
-    u32 ordered = bits > 0x80000000u ? ~bits : bits | 0x80000000u;
-    return never ? 0u : ordered;
-}
-
-// The logit of a key, brought to +-2^126 so that a difference of two is finite.
-__device__ __forceinline__ float logit_of(u32 key) {
-    u32 near = min(max(key, 0x017fffffu), 0xfe800000u);
-    return __uint_as_float(near >= 0x80000000u ? near ^ 0x80000000u : ~near);
-}
-
-// floor(a * fraction / 2^16)
-__device__ __forceinline__ u32 scaled(u32 a, u32 fraction) { return u32(u64(a) * fraction >> 16); }
-
-// 2^31 * 2^(-q / 2^16); the polynomial is that of rlx-core's sample/weight.rs.
-__device__ __forceinline__ u32 weight(u32 q) {
-    if (q >= FAR) return 0u;
-    u32 fraction = q & 0xffffu;
-    u32 sum = 19794886u - scaled(2034856u, fraction);
-    sum = 118784456u - scaled(sum, fraction);
-    sum = 515800015u - scaled(sum, fraction);
-    sum = 1488517413u - scaled(sum, fraction);
-    sum = 2147483648u - scaled(sum, fraction);
-    return sum >> (q >> 16);
-}
 
 // A logit after penalties and bias.
 __device__ __forceinline__ u32 penalised(const Sampler& s, u32 bits, u32 word) {
@@ -156,30 +117,6 @@ __device__ __forceinline__ bool keeps(Cut cut, u32 q, u32 id) { return q < cut.q
 
 __device__ __forceinline__ u32 worth(u32 q, bool by_weight) { return by_weight ? weight(q) : 1u; }
 
-// The sum of `sums` before the thread's own, and of all: within SIDE, and over SIDE of those.
-__device__ void span_of(Shared& sh, u64& before, u64& total) {
-    u32 thread = threadIdx.x;
-    __syncthreads();
-    if (thread < SIDE) {
-        u64 sum = 0;
-        for (u32 i = 0; i < SIDE; i++) sum += sh.sums[thread * SIDE + i];
-        sh.groups[thread] = sum;
-    }
-    __syncthreads();
-    before = 0;
-    total = 0;
-    for (u32 g = 0; g < SIDE; g++) {
-        if (g == thread / SIDE) before = total;
-        total += sh.groups[g];
-    }
-    for (u32 t = thread / SIDE * SIDE; t < thread; t++) before += sh.sums[t];
-}
-
-// The lower 64 bits of a product behind a shift by less than 64.
-__device__ __forceinline__ u64 product_shifted(u64 a, u32 b, u32 by) {
-    return __umul64hi(a, b) << (64u - by) | a * b >> by;
-}
-
 __device__ __forceinline__ u64 bin_sum(const Shared& sh, u32 bin, bool is_fine, bool by_weight, u32 first) {
     return is_fine ? u64(sh.fine[bin]) * worth(first + bin, by_weight) : sh.coarse[bin];
 }
@@ -191,7 +128,7 @@ __device__ Found reach(Shared& sh, const Sampler& s, bool is_fine, bool by_weigh
     for (u32 i = 0; i < n_bins; i++) sum += bin_sum(sh, own + i, is_fine, by_weight, first);
     sh.sums[threadIdx.x] = sum;
     if (threadIdx.x == 0u) sh.found.bin = NONE;
-    span_of(sh, before, total);
+    span_of(sh.sums, sh.groups, before, total);
     u64 rest = need;
     if (by_weight && !is_fine) {
         rest = product_shifted(total, s.params[TOP_P], 31u);
@@ -255,7 +192,7 @@ __device__ Cut tighten(Shared& sh, const Sampler& s, Cut cut, bool by_weight) {
     for (u32 id = first; id < end; id++) own += distance_at(s, id) == q && keeps(cut, q, id);
     u64 before, total;
     sh.sums[thread] = own;
-    span_of(sh, before, total);
+    span_of(sh.sums, sh.groups, before, total);
     if (before < fine.n_ties && fine.n_ties <= before + own) {
         u64 n = before;
         for (u32 id = first; n < fine.n_ties; id++) {
@@ -267,22 +204,6 @@ __device__ Cut tighten(Shared& sh, const Sampler& s, Cut cut, bool by_weight) {
     u32 after = sh.found.bin;
     __syncthreads();
     return {q, after};
-}
-
-// The first word of Philox4x32-10 for counter (position, 0, 0, 0) under the seed.
-__device__ u32 random_word(const Sampler& s, u32 position) {
-    u32 c[4] = {position, 0, 0, 0}, k0 = s.params[SEED_LO], k1 = s.params[SEED_HI];
-    for (u32 round = 0; round < 10u; round++) {
-        u64 left = u64(0xd2511f53u) * c[0], right = u64(0xcd9e8d57u) * c[2];
-        u32 a = u32(right >> 32) ^ c[1] ^ k0, b = u32(right), d = u32(left >> 32) ^ c[3] ^ k1;
-        c[0] = a;
-        c[1] = b;
-        c[2] = d;
-        c[3] = u32(left);
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
-    }
-    return c[0];
 }
 
 // Sets `chosen` to the first kept id whose cumulative weight exceeds random * total >> 32. The range that it stands in
@@ -300,8 +221,8 @@ __device__ void draw(Shared& sh, const Sampler& s, Cut cut, u32 position) {
         }
         sh.sums[thread] = sum;
         if (thread == 0u) sh.first = sh.end = 0u;
-        span_of(sh, before, total);
-        u64 need = round == 0u ? product_shifted(total, random_word(s, position), 32u) : needed;
+        span_of(sh.sums, sh.groups, before, total);
+        u64 need = round == 0u ? product_shifted(total, philox(position, s.params[SEED_LO], s.params[SEED_HI]).at[0], 32u) : needed;
         if (before <= need && need < before + sum) {
             sh.first = first;
             sh.end = end;

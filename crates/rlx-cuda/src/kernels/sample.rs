@@ -23,5 +23,7 @@ pub(super) fn sample(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.argument(x)?;
     }
     emit.size("VOCAB", logits.bytes / 4)?;
-    Ok(vec![emit.kernel("sample", include_str!("sample.cu"), [1, 1, 1], 1024)?])
+    emit.size("THREADS", 1024)?;
+    let parts = [include_str!("philox.cuh"), include_str!("draws.cuh"), include_str!("sample.cu")];
+    Ok(vec![emit.kernel("sample", &parts.concat(), [1, 1, 1], 1024)?])
 }

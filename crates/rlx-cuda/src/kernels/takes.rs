@@ -27,3 +27,14 @@ pub(super) fn is_f32(i: usize, ty: &Type) -> Taken {
 pub(super) fn are_f32(operands: &[&Type]) -> Taken {
     operands.iter().enumerate().try_for_each(|(i, ty)| is_f32(i, ty))
 }
+
+/// Refuses an operand that is no tensor of f32, f16 or bf16.
+pub(super) fn is_float(i: usize, ty: &Type) -> Taken {
+    let fits = ty.kind == Kind::Tensor && [DType::F32, DType::F16, DType::BF16].contains(&ty.dtype);
+    if fits { Ok(()) } else { Err(format!("its kernel takes no {} as operand {i}", ty.dtype)) }
+}
+
+/// Refuses operands that are no tensors of f32, f16 or bf16.
+pub(super) fn are_floats(operands: &[&Type]) -> Taken {
+    operands.iter().enumerate().try_for_each(|(i, ty)| is_float(i, ty))
+}

@@ -7,10 +7,11 @@ typedef float Tile[STEP][72];
 // them, and its reads, meet no bank twice.
 __device__ __forceinline__ u32 place(u32 k, u32 c) { return c ^ (k & 24u); }
 
-#if WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800)
+#ifdef HAS_TF32
 // Tensor cores take numbers of 11 significant bits and add in f32. A float is the sum of two of those but for its last
 // two bits: x y = high high + high low + low high, some 2^-21 of it apart. Tensor cores do not round their sums to the
-// nearest, so each has no more than a step of k. A warp has 16 rows by 32 columns.
+// nearest, so each has no more than a step of k. A warp has 16 rows by 32 columns. Where x is of 11 bits, too
+// (IsShortX), one product is exact.
 struct F16;
 struct Bf16;
 template <class F>
@@ -20,35 +21,13 @@ struct Significand<F16> { static const bool is_short = true; };
 template <>
 struct Significand<Bf16> { static const bool is_short = true; };
 
-__device__ __forceinline__ float to_tf32(float x) {
-#ifdef RLX_EMULATOR
-    return __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
-#else
-    u32 y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return __uint_as_float(y);
-#endif
-}
-
-// d += a b, of 16 rows by 8 of k, and 8 of k by 8 columns; PTX ISA, "Matrix fragments for mma.m16n8k8".
-__device__ __forceinline__ void multiply(float d[4], const float a[4], const float b[2]) {
-#ifdef RLX_EMULATOR
-    emulator::mma_m16n8k8(d, a, b, __LINE__);
-#else
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-          "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
-#endif
-}
-
 // Row and column of a thread's i-th sum.
 __device__ __forceinline__ u32 row_of(u32 i) { return threadIdx.x / 64 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8; }
 __device__ __forceinline__ u32 column_of(u32 i) {
     return threadIdx.x / 32 % 2 * 32 + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
 }
 
-template <class F>
+template <class F, bool IsShortX = false>
 __device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float sums[16]) {
     u32 r = threadIdx.x / 64 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x / 32 % 2 * 32 + threadIdx.x % 32 / 4;
     u32 t = threadIdx.x % 4;
@@ -59,8 +38,8 @@ __device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float s
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
             a[i] = xs[k + t + i / 2 * 4][place(k, r + i % 2 * 8)];
-            high[i] = to_tf32(a[i]);
-            low[i] = to_tf32(a[i] - high[i]);
+            high[i] = IsShortX ? a[i] : to_tf32(a[i]);
+            low[i] = IsShortX ? 0.0f : to_tf32(a[i] - high[i]);
         }
 #pragma unroll
         for (u32 n = 0; n < 4; n++) {
@@ -71,7 +50,7 @@ __device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float s
                 b_high[i] = Significand<F>::is_short ? b[i] : to_tf32(b[i]);
                 b_low[i] = Significand<F>::is_short ? 0.0f : to_tf32(b[i] - b_high[i]);
             }
-            multiply(step[n], low, b_high);
+            if (!IsShortX) multiply(step[n], low, b_high);
             if (!Significand<F>::is_short) multiply(step[n], high, b_low);
             multiply(step[n], high, b_high);
         }
@@ -84,7 +63,7 @@ __device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float s
 __device__ __forceinline__ u32 row_of(u32 i) { return threadIdx.x / 16 * 4 + i / 4; }
 __device__ __forceinline__ u32 column_of(u32 i) { return threadIdx.x % 16 * 4 + i % 4; }
 
-template <class F>
+template <class F, bool IsShortX = false>
 __device__ __forceinline__ void add_tile(const Tile& xs, const Tile& ws, float sums[16]) {
     u32 r = row_of(0), c = column_of(0);
 #pragma unroll 8
