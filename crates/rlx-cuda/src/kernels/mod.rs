@@ -267,8 +267,9 @@ impl Emit<'_> {
             return Err(unsupported(format!("a launch of {x} x {y} x {z} blocks")));
         }
         let decoders = formats::texts(&self.decoders);
+        let block = format!("#define BLOCK_THREADS {threads}\n");
         Ok(Kernel {
-            source: [COMMON, &self.definitions, &decoders, text].concat(),
+            source: [COMMON, &block, &self.definitions, &decoders, text].concat(),
             entry,
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),
