@@ -5,6 +5,8 @@ mod begun;
 mod common;
 mod emulator;
 mod experts;
+mod fake;
+mod hip;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]
@@ -13,7 +15,9 @@ mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
 mod operators;
+mod recorder;
 mod recurrent;
+mod rocm;
 #[path = "../../../tests/support/step.rs"]
 mod step;
 
