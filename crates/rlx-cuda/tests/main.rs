@@ -18,6 +18,8 @@ mod operators;
 mod recorder;
 mod recurrent;
 mod rocm;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 #[path = "../../../tests/support/step.rs"]
 mod step;
 

@@ -11,7 +11,7 @@ mod compiler;
 mod handles;
 
 use super::{At, Driver, DriverInfo, Launch, Work};
-use api::{Api, Paths};
+use api::{Api, Compiler, Paths};
 use handles::{Card, Event, Executable, Function, Memory, Pinned};
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Bytes of a write that are copied at once, and writes under way at most.
 const PIECE: usize = 4 << 20;
 const WRITES: usize = 16;
-/// What stands in front of every text.
-const HEADER: &str = include_str!("../kernels/hip.cuh");
+/// What stands in front of every text: the words of CUDA C that AMD's compiler has otherwise, or lacks.
+pub const HEADER: &str = include_str!("../kernels/hip.cuh");
 
 /// An AMD device.
 pub struct Hip {
@@ -86,6 +86,34 @@ fn lanes_of(arch: &str) -> Option<u32> {
         "10" | "11" | "12" => Some(32),
         _ => None,
     }
+}
+
+/// A text with what stands in front of it, and the compiler's options.
+fn as_amd_has_it(arch: &str, lanes: u32, source: &str) -> (String, [String; 5]) {
+    let options = [
+        format!("--offload-arch={arch}"),
+        format!("-DRLX_WARP={lanes}"),
+        "-std=c++17".into(),
+        "-O3".into(),
+        // What a kernel does not write as `fmaf` rounds twice, as in the emulator.
+        "-ffp-contract=off".into(),
+    ];
+    ([HEADER, source].concat(), options)
+}
+
+/// A kernel's code for an architecture such as `gfx90a`, on a machine that has AMD's compiler and need not have a card.
+///
+/// # Errors
+/// `DeviceUnavailable` without the compiler; `Unsupported` for an architecture that the kernels are not made for;
+/// `Internal` with what the compiler says.
+pub fn code_for(arch: &str, source: &str, entry: &str) -> Result<Vec<u8>> {
+    let lanes = lanes_of(arch);
+    let lanes = lanes
+        .ok_or_else(|| Error::new(Code::Unsupported, format!("there are no kernels for {arch}")))?;
+    let compiler = Compiler::load(&Paths::usual());
+    let compiler = compiler.map_err(|why| Error::new(Code::DeviceUnavailable, why))?;
+    let (source, options) = as_amd_has_it(arch, lanes, source);
+    compiler::compile(&compiler, &source, entry, &options)
 }
 
 impl Hip {
@@ -144,15 +172,7 @@ impl Hip {
 
     /// A kernel's code: from disk, or compiled now.
     fn code(&self, source: &str, entry: &str) -> Result<Vec<u8>> {
-        let source = [HEADER, source].concat();
-        let options = [
-            format!("--offload-arch={}", self.info.arch),
-            format!("-DRLX_WARP={}", self.info.warp),
-            "-std=c++17".into(),
-            "-O3".into(),
-            // What a kernel does not write as `fmaf` rounds twice, as in the emulator.
-            "-ffp-contract=off".into(),
-        ];
+        let (source, options) = as_amd_has_it(&self.info.arch, self.info.warp, source);
         let texts = [source.as_str(), self.version.as_str()].into_iter();
         let key = hash(texts.chain(options.iter().map(String::as_str)));
         let kept = self.cache.as_ref().map(|folder| folder.join(format!("{entry}-{key:016x}.co")));

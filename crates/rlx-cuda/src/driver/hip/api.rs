@@ -130,11 +130,13 @@ impl Paths {
             [Some(PathBuf::new()), env::var_os("ROCM_PATH").map(|p| Path::new(&p).join("lib"))];
         let folders: Vec<PathBuf> =
             folders.into_iter().flatten().chain([PathBuf::from("/opt/rocm/lib")]).collect();
-        let of = |stem: &str| {
+        let of = |stem: &str| -> Vec<PathBuf> {
             let names = ["", ".7", ".6", ".5"].map(|n| format!("{stem}.so{n}"));
             folders.iter().flat_map(|folder| names.iter().map(|n| folder.join(n))).collect()
         };
-        Paths { runtime: of("libamdhip64"), compiler: of("libhiprtc") }
+        // Before HIP 5.3 the runtime had the compiler in itself.
+        let (runtime, compiler) = (of("libamdhip64"), of("libhiprtc"));
+        Paths { compiler: [compiler, runtime.clone()].concat(), runtime }
     }
 }
 
@@ -150,6 +152,10 @@ type Properties = unsafe extern "C" fn(*mut c_void, c_int) -> Status;
 /// Bytes that the structure has at most: 1,472 in HIP 6.
 const PROPERTIES: usize = 16 << 10;
 
+fn lacks(what: &str, symbol: &str) -> String {
+    format!("{what} is too old: it has no {symbol}")
+}
+
 /// AMD's libraries.
 pub(super) struct Api {
     pub runtime: Runtime,
@@ -160,7 +166,6 @@ pub(super) struct Api {
 impl Api {
     /// Loads them, or says what is missing.
     pub fn load(paths: &Paths) -> Result<Api, String> {
-        let lacks = |what: &str, symbol: &str| format!("{what} is too old: it has no {symbol}");
         let library = open(&paths.runtime)
             .ok_or("AMD's HIP runtime was not found (libamdhip64.so or amdhip64.dll)")?;
         let runtime = Runtime::of(&library).map_err(|s| lacks("AMD's HIP runtime", s))?;
@@ -169,11 +174,9 @@ impl Api {
         // SAFETY: both have this type in AMD's headers.
         let found = names.iter().find_map(|name| unsafe { library.get::<Properties>(*name) }.ok());
         let properties = *found.ok_or_else(|| lacks("AMD's HIP runtime", names[1]))?;
-        let second = open(&paths.compiler)
-            .ok_or("AMD's run-time compiler was not found (libhiprtc.so or hiprtc0600.dll)")?;
-        let compiler = Compiler::of(&second).map_err(|s| lacks("AMD's run-time compiler", s))?;
-        // They stay as long as the process does: the runtime has threads of its own.
-        std::mem::forget((library, second));
+        let compiler = Compiler::load(paths)?;
+        // It stays as long as the process does: it has threads of its own.
+        std::mem::forget(library);
         Ok(Api { runtime, compiler, properties })
     }
 
@@ -198,6 +201,16 @@ impl Runtime {
 }
 
 impl Compiler {
+    /// Loads the compiler alone, or says what is missing.
+    pub fn load(paths: &Paths) -> Result<Compiler, String> {
+        let library = open(&paths.compiler)
+            .ok_or("AMD's run-time compiler was not found (libhiprtc.so or hiprtc0600.dll)")?;
+        let compiler = Compiler::of(&library).map_err(|s| lacks("AMD's run-time compiler", s))?;
+        // As the runtime.
+        std::mem::forget(library);
+        Ok(compiler)
+    }
+
     /// What a status means.
     pub fn text(&self, status: Status) -> String {
         // SAFETY: as for the runtime.
