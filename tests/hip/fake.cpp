@@ -1,11 +1,11 @@
 // A library that stands for AMD's libamdhip64 and libhiprtc: it has the functions that our driver calls, notes what is
 // done wrong, and runs kernels by the emulator.
 //
-// What is queued runs late, when somebody asks or waits: one piece of work for each question whether an event has passed.
-// So memory that is freed or changed too early gives wrong results, and a note. Notes (`fake_faults`) are: handles that
-// are unknown or freed, ranges outside of their memory, memory of the host that is not pinned, freeing what is queued or
-// recorded, a thread with another device than a handle's, arguments too few or too many, calls in the middle of a
-// recording. `fake_living` says what was never freed.
+// What is queued runs late, when somebody asks or waits: a piece of work for each question whether an event has passed.
+// So memory that is freed or changed too early gives wrong results, and a note. Notes (`fake_faults`) are: handles
+// that are unknown or freed, ranges outside of their memory, memory of the host that is not pinned, freeing what is
+// queued or recorded, a thread with another device than a handle's, arguments too few or too many, calls in the middle
+// of a recording. `fake_living` says what was never freed.
 //
 // FAKE_ARCH is the architecture's name with features, FAKE_OLD leaves HIP 6's layout of properties out, FAKE_SOURCES is
 // the folder of the emulator's and this one's headers, FAKE_WORK a folder for files.
@@ -285,8 +285,10 @@ HIP hipMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* str
     Guard guard(mutex);
     if (kind < 1 || kind > 3) return fault("a copy of an unknown kind");
     bool from_host = kind == 1, to_host = kind == 2;
-    if (!is_within(from, bytes, from_host, "a copy reads") || !is_within(to, bytes, to_host, "a copy writes")) return INVALID;
-    if ((char*)to < (const char*)from + bytes && (const char*)from < (char*)to + bytes) return fault("a copy onto itself");
+    if (!is_within(from, bytes, from_host, "a copy reads")) return INVALID;
+    if (!is_within(to, bytes, to_host, "a copy writes")) return INVALID;
+    const char *a = (const char*)from, *b = (const char*)to;
+    if (a < b + bytes && b < a + bytes) return fault("a copy onto itself");
     return queue(stream, {[=] { memcpy(to, from, bytes); }, {(char*)to, (char*)from}});
 }
 
@@ -391,7 +393,8 @@ HIP hipGraphDestroy(void* graph) {
 HIP hipGraphLaunch(void* executable, void* stream) {
     Guard guard(mutex);
     Executable* e = (Executable*)executable;
-    if (!executables.count(e) || e->device != current) return fault("a list that is not there, or of another device");
+    if (!executables.count(e)) return fault("a list that is not there");
+    if (e->device != current) return fault("a list of another device than the thread's");
     submitted++;
     for (const Work& w : e->work) {
         Work copy = w;
@@ -418,13 +421,15 @@ HIP hipModuleLoadData(void** module, const void* image) {
     if (is_recording()) fault("a kernel is loaded in the middle of a recording");
     uint64_t bytes;
     memcpy(&bytes, (const char*)image + 8, 8);
-    // A name that no other has, of this library or of another that stands for AMD's in the process: libraries of one name
-    // are one library.
+    // A name that no other has, of this library or of another that stands for AMD's in the process: libraries of one
+    // name are one library.
     static unsigned number = 0;
     std::string path = FAKE_WORK "/" + std::to_string(getpid()) + "-" + std::to_string(uintptr_t(&number)) + "-" +
                        std::to_string(number++) + ".so";
     FILE* file = fopen(path.c_str(), "wb");
-    if (!file || fwrite((const char*)image + 16, 1, bytes, file) != bytes || fclose(file)) return fault("no room for a kernel");
+    if (!file || fwrite((const char*)image + 16, 1, bytes, file) != bytes || fclose(file)) {
+        return fault("no room for a kernel");
+    }
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     remove(path.c_str());
     if (!library) return fault(dlerror());
@@ -445,7 +450,8 @@ HIP hipModuleUnload(void* module) {
     Guard guard(mutex);
     Module* m = (Module*)module;
     if (!modules.erase(m)) return fault("a module is freed that is not there");
-    if (any_work([&](const Work& w) { return w.function && w.function->module == m; })) fault("a kernel is freed that work uses");
+    auto has = [&](const Work& w) { return w.function && w.function->module == m; };
+    if (any_work(has)) fault("a kernel is freed that work uses");
     for (auto f = functions.begin(); f != functions.end();) {
         Function* one = *f;
         f = one->module == m ? (delete one, functions.erase(f)) : std::next(f);
@@ -458,7 +464,8 @@ HIP hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, un
                           unsigned threads_z, unsigned shared, void* stream, void** list, void** extra) {
     Guard guard(mutex);
     Function* f = (Function*)function;
-    if (!functions.count(f) || f->module->device != current) return fault("a kernel that is not there, or of another device");
+    if (!functions.count(f)) return fault("a kernel that is not there");
+    if (f->module->device != current) return fault("a kernel of another device than the thread's");
     if (threads_y != 1 || threads_z != 1 || shared || extra) return fault("a launch with more than kernels have");
     if (!x || !y || !z || y > 65535 || z > 65535 || !threads || threads > 1024 || uint64_t(x) * threads > UINT32_MAX) {
         return fault("a launch that no card takes");
@@ -520,7 +527,7 @@ std::string compiler(const std::string& lanes) {
 }  // namespace
 
 HIP hiprtcVersion(int* major, int* minor) { return *major = 9, *minor = 0, SUCCESS; }
-extern "C" const char* hiprtcGetErrorString(int status) { return status == 6 ? "HIPRTC_ERROR_COMPILATION" : "an error"; }
+extern "C" const char* hiprtcGetErrorString(int) { return "an error"; }
 HIP hiprtcCreateProgram(void** program, const char* source, const char* name, int headers, const char**, const char**) {
     if (headers) return 3;
     std::string entry = name;
@@ -554,7 +561,9 @@ HIP hiprtcCompileProgram(void* program, int count, const char** options) {
     p->code = std::string(MAGIC, 8) + std::string((const char*)&bytes, 8) + library;
     return SUCCESS;
 }
-HIP hiprtcGetProgramLogSize(void* program, size_t* bytes) { return *bytes = ((Program*)program)->log.size() + 1, SUCCESS; }
+HIP hiprtcGetProgramLogSize(void* program, size_t* bytes) {
+    return *bytes = ((Program*)program)->log.size() + 1, SUCCESS;
+}
 HIP hiprtcGetProgramLog(void* program, char* log) { return strcpy(log, ((Program*)program)->log.c_str()), SUCCESS; }
 HIP hiprtcGetCodeSize(void* program, size_t* bytes) { return *bytes = ((Program*)program)->code.size(), SUCCESS; }
 HIP hiprtcGetCode(void* program, char* code) {

@@ -1,5 +1,5 @@
-// AMD's builtins on top of the emulator, for `kernels/hip.cuh`: a text with that header in front compiles as C++ and runs
-// on a CPU. What each does is in LLVM's "User Guide for AMDGPU Backend" and AMD's guides to its instruction sets.
+// AMD's builtins on top of the emulator, for `kernels/hip.cuh`: a text with that header in front compiles as C++ and
+// runs on a CPU. What each does is in LLVM's "User Guide for AMDGPU Backend" and AMD's guides to its instruction sets.
 #ifndef RLX_GCN
 #define RLX_GCN
 #include "cuda.h"
@@ -41,6 +41,13 @@ inline unsigned aligned(unsigned high, unsigned low, unsigned by) {
     return unsigned((uint64_t(high) << 32 | low) >> (by & 31));
 }
 
+/// A lane's bit is whether its numbers differ.
+template <int How>
+inline uint64_t differ(unsigned a, unsigned b, int line) {
+    static_assert(How == 33, "of comparisons only \"not equal\" is known");
+    return emulator::ballot(emulator::EVERY_LANE, a != b, line);
+}
+
 template <class... A>
 constexpr unsigned count_of(void (*)(A...)) { return sizeof...(A); }
 
@@ -49,17 +56,14 @@ constexpr unsigned count_of(void (*)(A...)) { return sizeof...(A); }
 #define __builtin_amdgcn_mbcnt_lo(mask, add) gcn::below(mask, add, 0)
 #define __builtin_amdgcn_mbcnt_hi(mask, add) gcn::below(mask, add, 32)
 #define __builtin_amdgcn_ds_bpermute(at, word) gcn::permuted(at, word, __LINE__)
-// 33 is "not equal".
-#define __builtin_amdgcn_uicmp(a, b, how) (static_assert_33<how>(), emulator::ballot(emulator::EVERY_LANE, (a) != (b), __LINE__))
+#define __builtin_amdgcn_uicmp(a, b, how) gcn::differ<how>(a, b, __LINE__)
 #define __builtin_amdgcn_fence(order, scope) ((void)0)
 #define __builtin_amdgcn_wave_barrier() ((void)emulator::exchange(emulator::EVERY_LANE, 0, __LINE__))
 #define __builtin_amdgcn_perm(high, low, which) gcn::bytes(high, low, which)
 #define __builtin_amdgcn_alignbit(high, low, by) gcn::aligned(high, low, by)
-template <int how>
-inline void static_assert_33() { static_assert(how == 33, "only \"not equal\" is known"); }
 
-/// Behind a file of kernels: what the library that stands for AMD's calls, and how many arguments a kernel has. No kernel
-/// of AMD's starts before the one before it has ended.
+/// Behind a file of kernels: what the library that stands for AMD's calls, and how many arguments a kernel has. No
+/// kernel of AMD's starts before the one before it has ended.
 #define RLX_KERNEL(name)                                                        \
     extern "C" void name##_launch(const emulator::Launch* launch) {             \
         auto body = [](void** at) {                                             \

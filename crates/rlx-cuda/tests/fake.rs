@@ -132,7 +132,8 @@ impl Fake {
     }
 
     pub fn device(&self) -> Arc<TestDevice> {
-        Arc::new(CudaDevice::new(Box::new(self.driver()) as Box<dyn Driver>))
+        let driver: Box<dyn Driver> = Box::new(self.driver());
+        Arc::new(CudaDevice::with_target(driver, rlx_cuda::rocm_target()))
     }
 
     /// Nothing was done wrong, and everything was freed.

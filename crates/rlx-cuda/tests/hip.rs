@@ -1,6 +1,7 @@
 //! The driver for AMD's cards over a library that stands for AMD's (`tests/hip/fake.cpp`): it notes what is done wrong
 //! and runs the kernels by the emulator, behind the header that AMD's compiler gets.
 
+use crate::common::{Rng, cache, sources};
 use crate::fake::Fake;
 use crate::language::{FIXTURES, generate, load, numbers};
 use rlx_core::compare::difference;
@@ -9,6 +10,7 @@ use rlx_core::runtime::device::Device;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error};
+use rlx_cuda::driver::emulator::{Emulator, Watch};
 use rlx_cuda::driver::hip::Hip;
 use rlx_cuda::driver::{At, Driver, Launch, Product, Work};
 use std::fs;
@@ -42,6 +44,7 @@ fn greedy_tokens_are_llama_cpps_on_rocm() {
         let (launches, lists) = (fake.number("fake_launches"), fake.number("fake_submissions"));
         assert!(launches > 300 && lists > 20, "{launches} launches in {lists} lists");
         assert_eq!(device.driver().info().warp, if old { 32 } else { 64 });
+        assert_eq!(device.info().kind, "rocm");
         drop(device);
         fake.is_content();
     }
@@ -125,6 +128,77 @@ fn bytes_go_both_ways_in_any_size() {
     gpu.read(8, &[(at(2, 0), 4)]).unwrap();
     drop(gpu);
     fake.is_content();
+}
+
+/// What the header says of CUDA's words: each result of a lane, from a number of its own.
+pub const WORDS: &str = r#"
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#ifdef RLX_EMULATOR
+static void words(const u32* x, u32* y) {
+    emulator::is_behind_previous();
+#else
+extern "C" __global__ void __launch_bounds__(128) words(const u32* x, u32* y) {
+#endif
+    const u64 all = ~0ull >> (64 - RLX_WARP);
+    u32 a = x[threadIdx.x], b = x[127 - threadIdx.x], lane = threadIdx.x % RLX_WARP, sums = 0;
+    y += threadIdx.x * 16;
+    y[0] = __shfl_sync(all, a, b);
+    y[1] = __shfl_xor_sync(all, a, 5);
+    u64 two = __shfl_xor_sync(all, (u64)a << 32 | b, RLX_WARP - 1);
+    y[2] = u32(two >> 32);
+    y[3] = u32(two);
+    y[4] = __shfl_down_sync(all, a, 3);
+    u64 votes = __ballot_sync(all, a & 1);
+    y[5] = u32(votes);
+    y[6] = u32(votes >> 32);
+    y[7] = __any_sync(all, lane == 9) + 2 * __all_sync(all, lane != 9) + 4 * __any_sync(all, lane > 99);
+    __syncwarp();
+    y[8] = __byte_perm(a, b, a);
+    y[9] = __funnelshift_r(a, b, a >> 27);
+    y[10] = u32(__dp4a(int(a), int(b), int(a ^ b)));
+    float p = float(a), q = float(b) * 1.0e-9f;
+    y[11] = __float_as_uint(__fadd_rn(__fmul_rn(p, q), -p));
+    double wide = __shfl_xor_sync(all, (double)a + 0.5, 16);
+    y[12] = u32(wide * 0.25);
+    y[13] = __ldg(x + 7) + __ldcg(x + 8);
+    y[14] = __umulhi(a, b) + u32(__popc(a)) + (a ? u32(__clz(int(a))) : 0);
+    for (u32 by = RLX_WARP / 2; by > 0; by /= 2) sums += __shfl_xor_sync(all, a + sums, by);
+    y[15] = sums;
+}
+"#;
+
+#[test]
+fn words_of_cuda_mean_the_same() {
+    for (arch, lanes) in [("gfx90a", 64), ("gfx1100", 32)] {
+        let fake = Fake::new(arch, false);
+        let emulator = Emulator::start(&sources(), &cache(), lanes, Watch::Nothing).unwrap();
+        let mut rng = Rng(33);
+        let x: Vec<u8> = (0..128).flat_map(|_| (rng.next() as u32).to_le_bytes()).collect();
+        let of = |gpu: &dyn Driver| {
+            gpu.create(1, 512).unwrap();
+            gpu.create(2, 128 * 64).unwrap();
+            gpu.write(at(1, 0), &x).unwrap();
+            gpu.compile(3, WORDS, "words").unwrap();
+            let arguments = vec![at(1, 0), at(2, 0)];
+            let launch =
+                Launch { function: 3, grid: [1; 3], threads: 128, arguments, early: false };
+            gpu.record(4, &[Work::Launch(launch)]).unwrap();
+            gpu.submit(4).unwrap();
+            gpu.read(5, &[(at(2, 0), 128 * 64)]).unwrap();
+            loop {
+                if let Some(bytes) = gpu.poll_read(5).unwrap() {
+                    let words = bytes.as_chunks::<4>().0.iter();
+                    break words.map(|b| u32::from_le_bytes(*b)).collect::<Vec<u32>>();
+                }
+            }
+        };
+        let (want, got) = (of(&emulator), of(&fake.driver()));
+        for (thread, (want, got)) in want.chunks(16).zip(got.chunks(16)).enumerate() {
+            assert_eq!(want, got, "{arch}, thread {thread}");
+        }
+        fake.is_content();
+    }
 }
 
 const TEXT: &str = "

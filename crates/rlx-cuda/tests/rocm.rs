@@ -3,13 +3,15 @@
 //! Both come from Debian: `libamdhip64-dev`, `libhiprtc-builtins5`, `rocm-device-libs` and `clang-19`. Each operator's
 //! longest text is compiled; with `RLX_ROCM=all` every text of the models below is.
 
+use crate::hip::WORDS;
 use crate::language::load;
 use crate::recorder::{Text, recorder};
 use crate::skip::skip;
 use rlx_core::Code;
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::types::{BlockFormat, DType};
-use rlx_cuda::driver::hip::{HEADER, code_for};
+use rlx_cuda::driver::Driver;
+use rlx_cuda::driver::hip::{HEADER, Hip, code_for};
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
@@ -61,7 +63,8 @@ fn amds_own_compiler_takes_every_kernel() {
     let texts = texts();
     assert!(texts.len() >= 16, "{} texts", texts.len());
     for arch in ["gfx90a", "gfx1030"] {
-        for (entry, text) in &texts {
+        let words = ("words".to_owned(), WORDS.to_owned());
+        for (entry, text) in texts.iter().chain([&words]) {
             let code = match code_for(arch, text, entry) {
                 Err(e) if e.code == Code::DeviceUnavailable => {
                     return skip("rocm: hiprtc takes the kernels", &e.what);
@@ -76,6 +79,20 @@ fn amds_own_compiler_takes_every_kernel() {
     assert!(e.code == Code::Internal && e.what.contains("nonsense"), "{e}");
     let e = code_for("gfx803", "", "k").unwrap_err();
     assert_eq!((e.code, e.what.as_str()), (Code::Unsupported, "there are no kernels for gfx803"));
+}
+
+/// AMD's runtime where it is installed has the functions that the driver looks for; without a card it says so.
+#[test]
+fn a_machine_without_a_card_says_so() {
+    match Hip::new(0, None) {
+        Ok(card) => assert!(card.info().arch.starts_with("gfx"), "{:?}", card.info()),
+        Err(e) => {
+            assert_eq!(e.code, Code::DeviceUnavailable, "{e}");
+            let known = ["ROCm finds no AMD card", "ROCm did not start", "was not found"];
+            assert!(known.iter().any(|what| e.what.contains(what)), "{e}");
+            assert_eq!(e.hint, "install ROCm, or use another device: `rlx devices` lists them");
+        }
+    }
 }
 
 /// Lanes of each architecture, and which tables of AMD's device libraries stand for its own: those of HIP 5.2 are older
@@ -150,6 +167,11 @@ fn check(arch: &str, lanes: u32, (entry, text): &Text, assembly: &str) {
     assert!(!has(&["s_swappc", "flat_load", "flat_store"]), "{what}: calls, or memory of any kind");
     let wide = ["global_load_dwordx4", "global_load_b128"];
     let fused = ["v_fma_f32", "v_fmac_f32", "v_pk_fma_f32", "v_dual_fmac_f32"];
+    if entry == "words" {
+        for word in ["v_dot4", "v_perm_b32", "v_alignbit_b32", "ds_bpermute_b32", "v_cmp_ne_u32"] {
+            assert!(has(&[word]), "{what}: {word}");
+        }
+    }
     if entry.starts_with("matmul") {
         assert!(has(&wide) && has(&fused), "{what}: wide loads, and products with sums");
     }
@@ -174,7 +196,8 @@ fn kernels_have_registers_and_instructions_of_every_architecture() {
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rocm");
     fs::create_dir_all(&folder).unwrap();
-    let texts = texts();
+    let mut texts = texts();
+    texts.push(("words".into(), format!("#define BLOCK_THREADS 128\n{WORDS}")));
     let each: Vec<_> =
         ARCHITECTURES.iter().flat_map(|a| texts.iter().map(move |text| (*a, text))).collect();
     let threads = thread::available_parallelism().map_or(1, usize::from);

@@ -1,7 +1,7 @@
 //! AMD's HIP and its run-time compiler, loaded when a device is asked for: a binary starts without them.
 //!
-//! The kernels are CUDA's, behind a header (`kernels/hip.cuh`). Everything is queued in one stream; a list of launches is
-//! recorded as a graph. Nothing is freed that what is queued may use: who frees waits for the stream first. Bytes go
+//! The kernels are CUDA's, behind a header (`kernels/hip.cuh`). Everything is queued in one stream; a list of launches
+//! is recorded as a graph. Nothing is freed that what is queued may use: who frees waits for the stream first. Bytes go
 //! through pinned memory both ways, so that no copy depends on what HIP does with other memory. Code is kept on disk
 //! under the hash of its text, the card's architecture and the compiler. No AMD card has run this yet
 //! (docs/decisions/2026-11-28-rocm.md).
@@ -67,8 +67,8 @@ fn missing(what: &str, number: u32) -> Error {
     Error::internal(format!("the driver has no {what} {number}"))
 }
 
-/// The architecture in the bytes of `hipDeviceProp_t`, whose layouts have `gcnArchName` at different places: it is a text
-/// such as `gfx90a:sramecc+:xnack-`, behind the card's name of 256 bytes.
+/// The architecture in the bytes of `hipDeviceProp_t`, whose layouts have `gcnArchName` at different places: it is a
+/// text such as `gfx90a:sramecc+:xnack-`, behind the card's name of 256 bytes.
 fn arch_of(properties: &[u8]) -> Option<String> {
     let rest = properties.get(256..)?;
     let at = rest.windows(3).position(|w| w == b"gfx")?;

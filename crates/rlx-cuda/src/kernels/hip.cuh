@@ -72,9 +72,9 @@ __device__ __forceinline__ unsigned shifted(unsigned low, unsigned high, unsigne
 
 // The sum of four products of bytes, which have signs.
 __device__ __forceinline__ int dot4(int a, int b, int c) {
-#if defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) || defined(__gfx1103__)
+#if defined(__GFX11__) || defined(__GFX12__)
     return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
-#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx1030__)
+#elif defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1030__)
     return __builtin_amdgcn_sdot4(a, b, c, false);
 #else
     for (int i = 0; i < 32; i += 8) c += int((signed char)(a >> i)) * int((signed char)(b >> i));

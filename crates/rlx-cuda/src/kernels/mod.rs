@@ -35,7 +35,6 @@ use rlx_core::plan::WeightPlan;
 use rlx_core::target::{Caches, KernelClaim, RegionLimits, Takes, Target};
 use rlx_core::types::{BlockFormat, DType, Scalar, Type};
 use rlx_core::{Code, Error, Result};
-use std::sync::LazyLock;
 
 /// The longest chain of elementwise operators in one kernel.
 pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 8 };
@@ -216,10 +215,7 @@ pub(crate) const KERNELS: &[KernelClaim] = &{
     all
 };
 
-/// What kernels are asked with while a step is built.
-static TARGET: LazyLock<Target> = LazyLock::new(crate::target);
-
-/// What a step of a program is made of.
+/// What a step of a program is made of on a device of this target; `products`: whether it has a library for them.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
@@ -227,7 +223,7 @@ pub(crate) fn work(
     program: &Program,
     step: &Step,
     plan: &WeightPlan,
-    products: bool,
+    (products, target): (bool, &Target),
 ) -> Result<Vec<Work>> {
     if matches!(step.alias(), Alias::View { .. }) {
         return Ok(Vec::new());
@@ -235,9 +231,9 @@ pub(crate) fn work(
     let types: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
     let row = ROWS.iter().find(|row| row.op == step.op.name());
     let taken = row.ok_or_else(|| "it has no kernel".into());
-    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, &TARGET).map(|()| row));
+    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, target).map(|()| row));
     let row = taken.map_err(|why| {
-        let what = format!("cuda does not run {}: {why}", step.op.name());
+        let what = format!("{} does not run {}: {why}", target.name, step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
     let cx = Context { plan, control: program.control.map(|c| c.state), products };

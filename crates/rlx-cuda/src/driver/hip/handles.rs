@@ -125,7 +125,12 @@ impl Card {
     pub fn open(api: Arc<Api>, number: usize) -> Result<Card> {
         let runtime = &api.runtime;
         let starts = |status| {
-            checked(&api, "ROCm did not start", status).map_err(|mut e| {
+            let what = match status {
+                // No device, or none of that number.
+                100 | 101 => "ROCm finds no AMD card",
+                _ => "ROCm did not start",
+            };
+            checked(&api, what, status).map_err(|mut e| {
                 e.code = Code::DeviceUnavailable;
                 e
             })
