@@ -210,6 +210,11 @@ impl Hip {
         self.card.launch(function, launch.grid, launch.threads, &arguments)
     }
 
+    /// Waits for what is queued, which may use what is freed next. Where the device is lost, nothing runs.
+    fn come_to_rest(&self) {
+        let _ = self.card.synchronize();
+    }
+
     /// Memory of the host with so many bytes.
     fn host(&self, bytes: usize) -> Result<Pinned> {
         let mut free = self.pinned.lock();
@@ -256,8 +261,7 @@ impl Hip {
 
 impl Drop for Hip {
     fn drop(&mut self) {
-        // What is queued uses what the fields free; where the device is lost, nothing runs.
-        let _ = self.card.synchronize();
+        self.come_to_rest();
     }
 }
 
@@ -274,7 +278,7 @@ impl Driver for Hip {
     }
 
     fn destroy(&self, buffer: u32) {
-        let _ = self.card.synchronize();
+        self.come_to_rest();
         self.buffers.lock().remove(&buffer);
     }
 
@@ -291,7 +295,7 @@ impl Driver for Hip {
             let mut part = self.host(piece.len())?;
             part.fill(piece)?;
             self.card.write((buffer, at.offset + (i * PIECE) as u64), &part, piece.len())?;
-            let event = self.mark()?;
+            let event = self.mark().inspect_err(|_| self.come_to_rest())?;
             self.writes.lock().push_back((part, event));
         }
         Ok(())
@@ -333,7 +337,7 @@ impl Driver for Hip {
                 Ok(())
             }
             Err(e) => {
-                let _ = self.card.synchronize();
+                self.come_to_rest();
                 Err(e)
             }
         }
@@ -342,7 +346,11 @@ impl Driver for Hip {
     fn poll_read(&self, read: u32) -> Result<Option<Vec<u8>>> {
         let reading = self.reads.lock().remove(&read).ok_or_else(|| missing("read", read))?;
         let begun = Instant::now();
-        while !self.card.has_passed(&reading.done)? {
+        let has_passed = || {
+            let passed = self.card.has_passed(&reading.done);
+            passed.inspect_err(|_| self.come_to_rest())
+        };
+        while !has_passed()? {
             if begun.elapsed() > PATIENCE {
                 self.reads.lock().insert(read, reading);
                 return Ok(None);
@@ -370,7 +378,7 @@ impl Driver for Hip {
     }
 
     fn forget(&self, function: u32) {
-        let _ = self.card.synchronize();
+        self.come_to_rest();
         self.functions.lock().remove(&function);
     }
 
@@ -396,7 +404,7 @@ impl Driver for Hip {
     }
 
     fn drop_list(&self, list: u32) {
-        let _ = self.card.synchronize();
+        self.come_to_rest();
         self.lists.lock().remove(&list);
     }
 }
