@@ -21,7 +21,9 @@ use std::sync::Arc;
 fn greedy_tokens_are_llama_cpps_on_rocm() {
     let text = fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let cases: [(&str, bool, &[(&str, DType, u64)]); 2] = [
+    /// A form of the model, the type of its caches, and rows of a chunk.
+    type Form = (&'static str, DType, u64);
+    let cases: [(&str, bool, &[Form]); 2] = [
         ("gfx90a:sramecc+:xnack-", false, &[("f16", DType::F32, 16), ("q4_k_m", DType::F16, 7)]),
         ("gfx1100", true, &[("q4_k_m", DType::F16, 7)]),
     ];
@@ -85,7 +87,7 @@ fn bytes_go_both_ways_in_any_size() {
     let fake = Fake::new("gfx90a", false);
     let gpu = fake.driver();
     // Many pieces, the last one short; more than may be under way.
-    let bytes: Vec<u8> = (0..70_000_003u32).map(|i| (i * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..70_000_003u32).map(|i| ((i * 7) >> 3) as u8).collect();
     gpu.create(1, bytes.len() as u64 + 5).unwrap();
     gpu.create(2, 64).unwrap();
     gpu.write(at(1, 5), &bytes).unwrap();

@@ -94,7 +94,7 @@ pub(super) fn compile(
     program.checked("code", unsafe { (compiler.code_size)(program.handle, &mut size) })?;
     let mut code = vec![0u8; size];
     // SAFETY: it writes as many bytes as it said.
-    program
-        .checked("code", unsafe { (compiler.code)(program.handle, code.as_mut_ptr().cast()) })?;
+    let got = unsafe { (compiler.code)(program.handle, code.as_mut_ptr().cast()) };
+    program.checked("code", got)?;
     Ok(code)
 }

@@ -152,12 +152,9 @@ impl Card {
         let mut stream = ptr::null_mut();
         // SAFETY: it writes a handle.
         starts(unsafe { (runtime.create_stream)(&mut stream, api::NON_BLOCKING) })?;
-        // SAFETY: each `free` below gets what the function of its name made, once.
-        let stream = Owned {
-            api: Arc::clone(&api),
-            handle: stream,
-            free: |api, h| unsafe { (api.runtime.destroy_stream)(h) },
-        };
+        // SAFETY: `destroy_stream` gets what `create_stream` made, once.
+        let free = |api: &Api, h: Handle| unsafe { (api.runtime.destroy_stream)(h) };
+        let stream = Owned { api: Arc::clone(&api), handle: stream, free };
         Ok(Card { api, number, stream })
     }
 
