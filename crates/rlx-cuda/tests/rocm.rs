@@ -90,7 +90,10 @@ fn a_machine_without_a_card_says_so() {
             assert_eq!(e.code, Code::DeviceUnavailable, "{e}");
             let known = ["ROCm finds no AMD card", "ROCm did not start", "was not found"];
             assert!(known.iter().any(|what| e.what.contains(what)), "{e}");
-            assert_eq!(e.hint, "install ROCm, or use another device: `rlx devices` lists them");
+            assert_eq!(
+                e.hint,
+                "install ROCm and its driver, or use another device: `rlx devices` lists them"
+            );
         }
     }
 }

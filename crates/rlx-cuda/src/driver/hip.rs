@@ -140,7 +140,7 @@ impl Hip {
     }
 
     fn open(paths: &Paths, ordinal: usize, cache: Option<PathBuf>) -> Result<Hip> {
-        let hint = "install ROCm, or use another device: `rlx devices` lists them";
+        let hint = "install ROCm and its driver, or use another device: `rlx devices` lists them";
         let api =
             Api::load(paths).map_err(|why| Error::new(Code::DeviceUnavailable, why).hint(hint))?;
         let card = Card::open(Arc::new(api), ordinal).map_err(|e| e.hint(hint))?;
