@@ -169,7 +169,7 @@ fn check(arch: &str, lanes: u32, (entry, text): &Text, assembly: &str) {
     let has = |words: &[&str]| words.iter().any(|word| assembly.contains(word));
     assert!(!has(&["s_swappc", "flat_load", "flat_store"]), "{what}: calls, or memory of any kind");
     let wide = ["global_load_dwordx4", "global_load_b128"];
-    let fused = ["v_fma_f32", "v_fmac_f32", "v_pk_fma_f32", "v_dual_fmac_f32"];
+    let fused = ["v_fma_f32", "v_fmac_f32", "v_pk_fma_f32", "v_dual_fmac_f32", "v_fma_mix_f32"];
     if entry == "words" {
         for word in ["v_dot4", "v_perm_b32", "v_alignbit_b32", "ds_bpermute_b32", "v_cmp_ne_u32"] {
             assert!(has(&[word]), "{what}: {word}");
