@@ -8,7 +8,11 @@ import { sizeReport } from '../size.mjs';
 import { Tally } from './tally.mjs';
 import { ask, atOnce, ensureDebian, ensureTargets, inRoot, NEON, run, say, Stop, tee } from './tools.mjs';
 
-const DEBIAN_PACKAGES = { chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null, 'g++': '/usr/bin/g++' };
+const DEBIAN_PACKAGES = {
+  chromium: '/usr/bin/chromium', 'mesa-vulkan-drivers': '/usr/share/vulkan/icd.d', libvulkan1: null, 'g++': '/usr/bin/g++',
+  // AMD's compilers, which need no card.
+  'clang-19': '/usr/bin/clang-19', 'libamdhip64-dev': null, 'libhiprtc-builtins5': null, 'rocm-device-libs': null,
+};
 /** Files of browser tests that take minutes, the longest first: begun last, one lane would wait for them. */
 const SLOW = ['parity', 'session', 'worker', 'segment'];
 /**

@@ -62,7 +62,7 @@ fn an_unknown_device_is_a_usage_error() {
         &mut rlx(&["run", "--device", "gpu", "hello"]),
         2,
         "unknown device `gpu`",
-        "devices: reference, cpu, webgpu, cuda",
+        "devices: reference, cpu, webgpu, cuda, rocm",
     );
 }
 
@@ -175,7 +175,7 @@ fn a_profile_for_a_backend_that_is_not_built_in_names_those_that_are() {
         &mut command,
         4,
         "the backend mlx is not built in",
-        "this build has reference, cpu, webgpu, cuda",
+        "this build has reference, cpu, webgpu, cuda, rocm",
     );
 }
 

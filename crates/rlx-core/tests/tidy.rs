@@ -18,6 +18,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cpu/src/view.rs", "a worker writes its slices of that arena"),
     ("crates/rlx-cuda/src/driver/cuda.rs", "the driver's functions, and launches"),
     ("crates/rlx-cuda/src/driver/products.rs", "cuBLASLt's functions"),
+    ("crates/rlx-cuda/src/driver/hip/", "HIP's functions, and launches"),
+    ("crates/rlx-cuda/tests/fake.rs", "functions of a library that stands for HIP"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),

@@ -96,7 +96,7 @@ struct State {
     counters: Counters,
 }
 
-/// The CUDA executor over a driver.
+/// The CUDA executor over a driver, under a target.
 pub struct CudaDevice<D> {
     driver: D,
     target: Target,
@@ -106,7 +106,12 @@ pub struct CudaDevice<D> {
 impl<D: Driver> CudaDevice<D> {
     /// An executor on this GPU.
     pub fn new(driver: D) -> Self {
-        CudaDevice { driver, target: crate::target(), state: Lock::default() }
+        CudaDevice::with_target(driver, crate::target())
+    }
+
+    /// The same under another target, of which programs are: [`rocm_target`](crate::rocm_target) for AMD's cards.
+    pub fn with_target(driver: D, target: Target) -> Self {
+        CudaDevice { driver, target, state: Lock::default() }
     }
 
     /// The GPU.
@@ -211,7 +216,7 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
     fn info(&self) -> DeviceInfo {
         let info = self.driver.info();
         DeviceInfo {
-            kind: "cuda".into(),
+            kind: self.target.name.to_string(),
             adapter: info.name.clone(),
             features: vec![info.arch.clone()],
             ..DeviceInfo::default()

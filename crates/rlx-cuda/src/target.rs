@@ -1,10 +1,13 @@
-//! The CUDA executor as the compiler sees it.
+//! The CUDA executor as the compiler sees it, on NVIDIA's cards and on AMD's.
 
 use crate::kernels::KERNELS;
 use rlx_core::target::{
     Activations, Buffers, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, Target,
 };
 use rlx_core::types::DType;
+
+/// The name of the target of AMD's cards.
+const ROCM: &str = "rocm";
 
 /// Limits of a card: memory is bound by pointers of 64 bits.
 const LIMITS: Limits =
@@ -19,6 +22,18 @@ const POLICY: Policy = Policy {
     paced: false,
     checked: false,
 };
+
+/// An AMD device: the same kernels. Products of prompts do not round, because there is no library for halves.
+///
+/// ```
+/// let (cuda, rocm) = (rlx_cuda::target(), rlx_cuda::rocm_target());
+/// assert_eq!((rocm.name.as_ref(), rocm.claims.has("matmul")), ("rocm", true));
+/// assert_eq!(cuda.limits, rocm.limits);
+/// ```
+pub fn rocm_target() -> Target {
+    let activations = ProgramActivations { decode: Activations::F32, prompts: Activations::F32 };
+    Target { name: ROCM.into(), policy: Policy { activations, ..POLICY }, ..target() }
+}
 
 /// A CUDA device: what its kernels take is what the kernels themselves say.
 ///

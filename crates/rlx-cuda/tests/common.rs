@@ -37,12 +37,13 @@ fn emulator(warp: u32, watch: Watch) -> Box<dyn Driver> {
 
 fn driver() -> Box<dyn Driver> {
     if std::env::var_os("RLX_CUDA").is_none() {
-        return emulator(32, Watch::Nothing);
+        let warp = std::env::var("RLX_WARP").map_or(32, |lanes| lanes.parse().expect("RLX_WARP"));
+        return emulator(warp, Watch::Nothing);
     }
     Box::new(Cuda::new(0, None).unwrap_or_else(|e| panic!("RLX_CUDA is set: {e}")))
 }
 
-/// The emulator; where `RLX_CUDA` is set, the machine's card.
+/// The emulator, with warps of `RLX_WARP` lanes; where `RLX_CUDA` is set, the machine's card.
 pub fn device() -> Arc<TestDevice> {
     Arc::new(CudaDevice::new(driver()))
 }

@@ -7,8 +7,10 @@ mod blocks;
 mod common;
 mod emulator;
 mod experts;
+mod fake;
 #[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
+mod hip;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]
@@ -18,9 +20,13 @@ mod model;
 mod moves;
 mod networks;
 mod operators;
+mod recorder;
 mod recurrent;
+mod rocm;
 #[path = "../../../tests/support/session.rs"]
 mod session;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 #[path = "../../../tests/support/step.rs"]
 mod step;
 mod wide_elements;

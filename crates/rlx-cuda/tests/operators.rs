@@ -597,8 +597,8 @@ fn elements_are_copied_along_any_axis() {
 #[test]
 fn kernels_stay_within_their_memory_and_have_no_races() {
     let mut rng = Rng(30);
-    for watch in [Watch::Addresses, Watch::Races] {
-        let d = emulated(32, watch);
+    for (warp, watch) in [(32, Watch::Addresses), (32, Watch::Races), (64, Watch::Races)] {
+        let d = emulated(warp, watch);
         let on = |op: Op, operands: &[Operand]| agrees_on(&d, op, operands, 5e-6);
         let q4 = DType::Block(BlockFormat::Q4K);
         let w = weight(q4, &[70, 256], random_weights(&mut rng, q4, 70, 256));

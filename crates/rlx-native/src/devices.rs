@@ -16,6 +16,7 @@ use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
+use rlx_cuda::driver::hip::Hip;
 use rlx_webgpu::device::{Probes, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
@@ -58,7 +59,7 @@ impl fmt::Display for TuningFrom {
 
 /// A device as the command line knows it.
 pub struct DeviceRow {
-    /// `reference`, `cpu`, `webgpu`, `cuda`.
+    /// `reference`, `cpu`, `webgpu`, `cuda`, `rocm`.
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
@@ -149,6 +150,21 @@ pub const DEVICES: &[DeviceRow] = &[
         // Without a folder for caches kernels are compiled each time.
         open: |_| Ok(Arc::new(CudaDevice::new(Cuda::new(0, file("cuda").ok())?))),
     },
+    DeviceRow {
+        name: "rocm",
+        about: "an AMD card, by ROCm; language models so far, and never run on a card yet",
+        backend: FusionTarget::Rocm,
+        keeps_maps: false,
+        target: rlx_cuda::rocm_target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |_| {
+            let driver = Hip::new(0, file("rocm").ok())?;
+            Ok(Arc::new(CudaDevice::with_target(driver, rlx_cuda::rocm_target())))
+        },
+    },
 ];
 
 /// A WebGPU device with the features that work. If that is asked for it is tuned as it was last on this machine, or
@@ -221,6 +237,6 @@ mod tests {
     fn another_name_is_a_usage_error_that_lists_them() {
         let e = find("gpu").map(|row| row.name).expect_err("no such row");
         assert_eq!(e.what, "unknown device `gpu`");
-        assert_eq!(e.hint, "devices: reference, cpu, webgpu, cuda");
+        assert_eq!(e.hint, "devices: reference, cpu, webgpu, cuda, rocm");
     }
 }

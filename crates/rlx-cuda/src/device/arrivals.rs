@@ -1,7 +1,7 @@
 //! Weights whose rows are rearranged once they are there: [`planes`] says which and how.
 
 use super::{Buffer, CudaDevice, State};
-use crate::driver::{At, Driver, Launch, Work};
+use crate::driver::{At, Driver, Launch, Parameter, Work};
 use crate::kernels::planes;
 use rlx_core::plan::Entry;
 use rlx_core::runtime::device::{ModelId, Placed};
@@ -66,7 +66,7 @@ impl<D: Driver> CudaDevice<D> {
             function,
             grid: [w.rows, 1, 1],
             threads: planes::THREADS,
-            arguments: vec![At { buffer: memory.id, offset: w.from }],
+            arguments: vec![Parameter::Place(At { buffer: memory.id, offset: w.from })],
             early: false,
         };
         self.driver.record(list, &[Work::Launch(launch)])?;

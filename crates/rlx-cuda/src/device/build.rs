@@ -19,7 +19,7 @@ impl<D: Driver> CudaDevice<D> {
         m: ModelId,
         program: Arc<Program>,
     ) -> Result<Built> {
-        program.one_slot("cuda")?;
+        program.one_slot(&self.target.name)?;
         if program.arena_segments.len() > 1 {
             let what = format!(
                 "program {} has several arena segments, which this device does not run",
@@ -32,7 +32,7 @@ impl<D: Driver> CudaDevice<D> {
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
         let (mut parts, mut new, mut scratch, mut counts) = (Vec::new(), Vec::new(), 0, 0);
         let products = self.driver.has_products();
-        for (i, work) in work_of(&program, &plan, products)? {
+        for (i, work) in work_of(&program, &plan, (products, &self.target))? {
             scratch = scratch.max(work.scratch());
             let kernel = match work {
                 Work::Kernel(kernel) => kernel,

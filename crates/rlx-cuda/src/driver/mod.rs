@@ -6,6 +6,7 @@
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+pub mod hip;
 mod products;
 
 use rlx_core::Result;

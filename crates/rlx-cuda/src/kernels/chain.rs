@@ -113,7 +113,7 @@ fn expression(
 
 pub(super) fn run(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let inputs: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
-    if elementwise::takes(&step.op, &inputs, &super::TARGET).is_ok() {
+    if elementwise::takes(&step.op, &inputs, cx.target).is_ok() {
         return elementwise::elementwise(step, cx);
     }
     let chain = chain(&step.op, step.operands.len()).ok_or_else(|| mismatch(step))?;

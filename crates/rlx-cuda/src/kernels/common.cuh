@@ -10,6 +10,11 @@ typedef unsigned long long u64;
 #define KERNEL(name) static void name
 #define KERNEL_OF(name, threads) static void name
 #define WARP RLX_WARP
+#elif defined(RLX_HIP)
+// AMD's compiler would leave registers for 1,024 threads where a kernel does not say how many it has.
+#define KERNEL(name) extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) name
+#define KERNEL_OF(name, threads) extern "C" __global__ void __launch_bounds__(threads) name
+#define WARP RLX_WARP
 #else
 #define KERNEL(name) extern "C" __global__ void name
 #define KERNEL_OF(name, threads) extern "C" __global__ void __launch_bounds__(threads) name
@@ -26,6 +31,8 @@ typedef unsigned long long u64;
 __device__ __forceinline__ float float_of_half(u16 x) {
 #ifdef RLX_EMULATOR
     return float(emulator::of_bits<_Float16>(x));
+#elif defined(RLX_HIP)
+    return hip::float_of_half(x);
 #else
     float y;
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
@@ -37,6 +44,8 @@ __device__ __forceinline__ float float_of_half(u16 x) {
 __device__ __forceinline__ u16 half_of_float(float x) {
 #ifdef RLX_EMULATOR
     return u16(emulator::bits_of(_Float16(x)));
+#elif defined(RLX_HIP)
+    return hip::half_of_float(x);
 #else
     u16 y;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));

@@ -66,7 +66,6 @@ use rlx_core::plan::WeightPlan;
 use rlx_core::target::{Caches, KernelClaim, RegionLimits, Takes, Target};
 use rlx_core::types::{BlockFormat, DType, Scalar, Type};
 use rlx_core::{Code, Error, Result};
-use std::sync::LazyLock;
 
 /// The longest chain of elementwise operators in one kernel.
 pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 8 };
@@ -183,6 +182,8 @@ pub(crate) struct Context<'a> {
     pub control: Option<u32>,
     /// Whether the card has a library for products.
     pub products: bool,
+    /// The device as the compiler sees it.
+    pub target: &'a Target,
 }
 
 impl Context<'_> {
@@ -285,19 +286,17 @@ pub(crate) const KERNELS: &[KernelClaim] = &{
     all
 };
 
-/// What kernels are asked with while a step is built.
-static TARGET: LazyLock<Target> = LazyLock::new(crate::target);
-
-/// What each step of a program is made of, by its number. Two steps may be one kernel, which is the first one's.
+/// What each step of a program is made of on a device of this target, by its number; `products`: whether it has a library
+/// for them. Two steps may be one kernel, which is the first one's.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
 pub(crate) fn work_of(
     program: &Program,
     plan: &WeightPlan,
-    products: bool,
+    (products, target): (bool, &Target),
 ) -> Result<Vec<(u32, Work)>> {
-    let cx = Context { plan, control: program.control.map(|c| c.state), products };
+    let cx = Context { plan, control: program.control.map(|c| c.state), products, target };
     let cut = program.cut().map(|c| c.step);
     let (mut all, mut i) = (Vec::new(), 0);
     while let Some(step) = program.steps.get(i) {
@@ -324,9 +323,9 @@ fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
     let types: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
     let row = ROWS.iter().find(|row| row.op == step.op.name());
     let taken = row.ok_or_else(|| "it has no kernel".into());
-    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, &TARGET).map(|()| row));
+    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, cx.target).map(|()| row));
     let row = taken.map_err(|why| {
-        let what = format!("cuda does not run {}: {why}", step.op.name());
+        let what = format!("{} does not run {}: {why}", cx.target.name, step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
     if let Some(work) = library::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
@@ -355,8 +354,9 @@ impl Emit<'_> {
             return Err(unsupported(format!("a launch of {x} x {y} x {z} blocks")));
         }
         let decoders = formats::texts(&self.decoders);
+        let block = format!("#define BLOCK_THREADS {threads}\n");
         Ok(Kernel {
-            source: [COMMON, &self.definitions, &decoders, text].concat(),
+            source: [COMMON, &block, &self.definitions, &decoders, text].concat(),
             entry,
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),

@@ -1,0 +1,218 @@
+//! Kernels by AMD's compilers, without a card: hiprtc takes them, and clang shows what they have become.
+//!
+//! Both come from Debian: `libamdhip64-dev`, `libhiprtc-builtins5`, `rocm-device-libs` and `clang-19`. Each operator's
+//! longest text is compiled; with `RLX_ROCM=all` every text of the models below is.
+
+use crate::hip::WORDS;
+use crate::language::load;
+use crate::recorder::{Text, recorder};
+use crate::skip::skip;
+use rlx_core::Code;
+use rlx_core::runtime::model::ModelOptions;
+use rlx_core::types::{BlockFormat, DType};
+use rlx_cuda::driver::Driver;
+use rlx_cuda::driver::hip::{HEADER, Hip, code_for};
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, thread};
+
+/// Models that have every kernel of language models between them, and their caches.
+const MODELS: &[(&str, DType)] = &[
+    ("rustdoc-2m/rustdoc-2m-f16.gguf", DType::F32),
+    ("rustdoc-2m/rustdoc-2m-q4_k_m.gguf", DType::F16),
+    ("rustdoc-2m/rustdoc-2m-f16.gguf", DType::Block(BlockFormat::Q8_0)),
+    ("gguf/llama.gguf", DType::F32),
+    ("llama_linear/llama_linear.gguf", DType::F32),
+    ("gguf/llama-q6_k.gguf", DType::F32),
+    ("gguf/qwen3.gguf", DType::F16),
+    ("gguf/gemma3.gguf", DType::F32),
+    ("gguf/phi3.gguf", DType::F16),
+    ("gguf/qwen3moe.gguf", DType::F32),
+    ("gguf/qwen35.gguf", DType::F32),
+];
+
+/// The texts of the models' programs: of each kernel the longest, unless all are asked for.
+fn texts() -> Vec<Text> {
+    let (device, texts) = recorder(false);
+    for (file, kv) in MODELS {
+        for chunk in [16, 7] {
+            let mut options = ModelOptions::chat(chunk);
+            options.compile.kv = *kv;
+            options.context = Some(256);
+            drop(load(device.clone(), file, &options));
+        }
+    }
+    let all = texts.lock().unwrap().clone();
+    if env::var("RLX_ROCM").is_ok_and(|which| which == "all") {
+        return all.into_iter().collect();
+    }
+    let mut longest: BTreeMap<String, String> = BTreeMap::new();
+    for (entry, text) in all {
+        let kept = longest.entry(entry).or_default();
+        if text.len() > kept.len() {
+            *kept = text;
+        }
+    }
+    longest.into_iter().collect()
+}
+
+#[test]
+fn amds_own_compiler_takes_every_kernel() {
+    let texts = texts();
+    assert!(texts.len() >= 16, "{} texts", texts.len());
+    for arch in ["gfx90a", "gfx1030"] {
+        let words = ("words".to_owned(), WORDS.to_owned());
+        for (entry, text) in texts.iter().chain([&words]) {
+            let code = match code_for(arch, text, entry) {
+                Err(e) if e.code == Code::DeviceUnavailable => {
+                    return skip("rocm: hiprtc takes the kernels", &e.what);
+                }
+                code => code.unwrap_or_else(|e| panic!("{arch} {entry}: {e}")),
+            };
+            let has = |what: &str| code.windows(what.len()).any(|w| w == what.as_bytes());
+            assert!(code.starts_with(b"\x7fELF") && has(&format!("{entry}.kd")), "{arch} {entry}");
+        }
+    }
+    let e = code_for("gfx90a", "nonsense;", "k").unwrap_err();
+    assert!(e.code == Code::Internal && e.what.contains("nonsense"), "{e}");
+    let e = code_for("gfx803", "", "k").unwrap_err();
+    assert_eq!((e.code, e.what.as_str()), (Code::Unsupported, "there are no kernels for gfx803"));
+}
+
+/// AMD's runtime where it is installed has the functions that the driver looks for; without a card it says so.
+#[test]
+fn a_machine_without_a_card_says_so() {
+    match Hip::new(0, None) {
+        Ok(card) => assert!(card.info().arch.starts_with("gfx"), "{:?}", card.info()),
+        Err(e) => {
+            assert_eq!(e.code, Code::DeviceUnavailable, "{e}");
+            let known = ["ROCm finds no AMD card", "ROCm did not start", "was not found"];
+            assert!(known.iter().any(|what| e.what.contains(what)), "{e}");
+            assert_eq!(
+                e.hint,
+                "install ROCm and its driver, or use another device: `rlx devices` lists them"
+            );
+        }
+    }
+}
+
+/// Lanes of each architecture, and which tables of AMD's device libraries stand for its own: those of HIP 5.2 are older
+/// than some.
+const ARCHITECTURES: [(&str, u32, &str); 5] = [
+    ("gfx90a", 64, "90a"),
+    ("gfx942", 64, "90a"),
+    ("gfx1030", 32, "1030"),
+    ("gfx1100", 32, "1036"),
+    ("gfx1201", 32, "1036"),
+];
+
+/// The assembly of a text, behind the headers that hiprtc puts in front.
+fn assembly(
+    folder: &Path,
+    libraries: &Path,
+    (arch, lanes, table): (&str, u32, &str),
+    (entry, text): &Text,
+) -> String {
+    let source = folder.join(format!("{entry}-{arch}-{:x}.hip", text.len()));
+    fs::write(&source, [HEADER, text].concat()).unwrap();
+    let mut clang = Command::new("clang-19");
+    clang.args(["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-Werror", "-S"]);
+    clang.args(["-O3", "-std=c++17", "-ffp-contract=off", "-D__HIPCC_RTC__"]);
+    clang.arg("-D__HIP_PLATFORM_AMD__").arg(format!("-DRLX_WARP={lanes}"));
+    clang.arg(format!("--offload-arch={arch}"));
+    for header in ["stddef.h", "climits", "limits", "hip/hip_runtime.h"] {
+        clang.args(["-include", header]);
+    }
+    let wavefront = if lanes == 64 { "on" } else { "off" };
+    for library in [
+        "hip",
+        "ocml",
+        "ockl",
+        &format!("oclc_wavefrontsize64_{wavefront}"),
+        &format!("oclc_isa_version_{table}"),
+        "oclc_finite_only_off",
+        "oclc_unsafe_math_off",
+        "oclc_correctly_rounded_sqrt_on",
+        "oclc_daz_opt_off",
+        "oclc_abi_version_400",
+    ] {
+        clang.args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"]);
+        clang.arg(libraries.join(format!("{library}.bc")));
+    }
+    let output = source.with_extension("s");
+    let done = clang.arg(&source).arg("-o").arg(&output).output().expect("clang-19");
+    assert!(done.status.success(), "{arch} {entry}: {}", String::from_utf8_lossy(&done.stderr));
+    fs::read_to_string(output).unwrap()
+}
+
+/// The number behind the first of these words.
+fn number(assembly: &str, word: &str) -> u64 {
+    let at = assembly.find(word).unwrap_or_else(|| panic!("no {word}")) + word.len();
+    let digits = assembly[at..].trim_start();
+    digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap()].parse().unwrap()
+}
+
+/// Nothing is in memory that registers should have; wide loads, fused products and exchanges are instructions.
+fn check(arch: &str, lanes: u32, (entry, text): &Text, assembly: &str) {
+    let what = format!("{arch} {entry}");
+    for (word, want) in [
+        ("; ScratchSize:", 0),
+        (".vgpr_spill_count:", 0),
+        (".private_segment_fixed_size:", 0),
+        (".wavefront_size:", lanes.into()),
+        (".max_flat_workgroup_size:", number(text, "#define BLOCK_THREADS")),
+    ] {
+        assert_eq!(number(assembly, word), want, "{what}: {word}");
+    }
+    let has = |words: &[&str]| words.iter().any(|word| assembly.contains(word));
+    assert!(!has(&["s_swappc", "flat_load", "flat_store"]), "{what}: calls, or memory of any kind");
+    let wide = ["global_load_dwordx4", "global_load_b128"];
+    let fused = ["v_fma_f32", "v_fmac_f32", "v_pk_fma_f32", "v_dual_fmac_f32", "v_fma_mix_f32"];
+    if entry == "words" {
+        for word in ["v_dot4", "v_perm_b32", "v_alignbit_b32", "ds_bpermute_b32", "v_cmp_ne_u32"] {
+            assert!(has(&[word]), "{what}: {word}");
+        }
+    }
+    if entry.starts_with("matmul") {
+        assert!(has(&wide) && has(&fused), "{what}: wide loads, and products with sums");
+    }
+    if ["rms_norm", "matmul_one", "matmul_vector", "attention_one"].contains(&entry.as_str()) {
+        assert!(has(&["ds_bpermute_b32"]), "{what}: exchanges between lanes");
+        // Bytes become floats by one instruction.
+        let packed = text.contains("Q4K") && entry == "matmul_one";
+        assert!(!packed || has(&["v_perm_b32"]), "{what}: bytes");
+    }
+}
+
+#[test]
+fn kernels_have_registers_and_instructions_of_every_architecture() {
+    let test = "rocm: kernels have registers and instructions";
+    let libraries = PathBuf::from(format!("/usr/lib/{ARCH}-linux-gnu/amdgcn/bitcode"));
+    if !libraries.join("ocml.bc").exists() || !Path::new("/usr/include/hip/hip_runtime.h").exists()
+    {
+        return skip(test, "no rocm-device-libs or no libamdhip64-dev");
+    }
+    if Command::new("clang-19").arg("--version").output().is_err() {
+        return skip(test, "no clang-19");
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rocm");
+    fs::create_dir_all(&folder).unwrap();
+    let mut texts = texts();
+    texts.push(("words".into(), format!("#define BLOCK_THREADS 128\n{WORDS}")));
+    let each: Vec<_> =
+        ARCHITECTURES.iter().flat_map(|a| texts.iter().map(move |text| (*a, text))).collect();
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for part in each.chunks(each.len().div_ceil(threads)) {
+            let (folder, libraries) = (&folder, &libraries);
+            scope.spawn(move || {
+                for &(arch, text) in part {
+                    let assembly = assembly(folder, libraries, arch, text);
+                    check(arch.0, arch.1, text, &assembly);
+                }
+            });
+        }
+    });
+}
