@@ -44,7 +44,7 @@ fn greedy_tokens_are_llama_cpps_on_rocm() {
         }
         assert_eq!(device.counters().live_bytes, 0, "everything was freed");
         let (launches, lists) = (fake.number("fake_launches"), fake.number("fake_submissions"));
-        assert!(launches > 300 && lists > 20, "{launches} launches in {lists} lists");
+        assert!(launches > 200 && lists > 20, "{launches} launches in {lists} lists");
         assert_eq!(device.driver().info().warp, if old { 32 } else { 64 });
         assert_eq!(device.info().kind, "rocm");
         drop(device);
