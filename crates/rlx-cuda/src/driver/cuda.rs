@@ -20,7 +20,7 @@ use rlx_core::{Code, Error, Result};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 use std::{fs, mem, ptr};
@@ -52,12 +52,27 @@ pub struct Cuda {
 /// A recorded list; none for one without launches.
 struct List(Option<CudaGraph>);
 
-/// Held while a list is recorded or a kernel is loaded, so that a process does one of these at a time: while another
-/// device loaded kernels, recording a product failed with EXECUTION_FAILED in some runs.
-static ALONE: Mutex<()> = Mutex::new(());
+/// A recording ends with an error if another thread of the process has the driver do certain things meanwhile: who records
+/// or loads a kernel is alone with the driver, of all devices of the process, and every other call is among others.
+static CALLS: RwLock<()> = RwLock::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    CALLS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn among_others() -> RwLockReadGuard<'static, ()> {
+    CALLS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        let _calls = among_others();
+        drop(mem::take(&mut *self.lists.lock()));
+        drop(mem::take(&mut *self.reads.lock()));
+        self.pinned.lock().clear();
+        drop(mem::take(&mut *self.buffers.lock()));
+        drop(mem::take(&mut *self.functions.lock()));
+    }
 }
 
 // SAFETY: a graph is used by one thread at a time, because it is behind a lock.
@@ -112,6 +127,7 @@ impl Cuda {
             let hint = "install it, or use another device: `rlx devices` lists them";
             return Err(Error::new(Code::DeviceUnavailable, why).hint(hint));
         }
+        let _calls = among_others();
         let unavailable = |e: DriverError| {
             let mut e = error("CUDA did not start", e);
             e.code = Code::DeviceUnavailable;
@@ -293,6 +309,7 @@ impl Driver for Cuda {
     }
 
     fn create(&self, buffer: u32, bytes: u64) -> Result<()> {
+        let _calls = among_others();
         let size = usize::try_from(bytes).unwrap_or(usize::MAX).max(16);
         let made = self.stream.alloc_zeros::<u8>(size);
         let made = made.map_err(|e| error(&format!("{bytes} bytes on {}", self.info.name), e))?;
@@ -301,11 +318,13 @@ impl Driver for Cuda {
     }
 
     fn destroy(&self, buffer: u32) {
+        let _calls = among_others();
         // It is freed in the order of the stream.
         self.buffers.lock().remove(&buffer);
     }
 
     fn write(&self, at: At, bytes: &[u8]) -> Result<()> {
+        let _calls = among_others();
         self.bind()?;
         let pointer = self.pointer(at, bytes.len() as u64)?;
         // SAFETY: the range is within the buffer, and a copy from memory that is not pinned has taken the bytes when
@@ -317,6 +336,7 @@ impl Driver for Cuda {
     }
 
     fn copy(&self, from: At, to: At, bytes: u64) -> Result<()> {
+        let _calls = among_others();
         self.bind()?;
         let (from, to) = (self.pointer(from, bytes)?, self.pointer(to, bytes)?);
         // SAFETY: both ranges are within their buffers.
@@ -332,6 +352,7 @@ impl Driver for Cuda {
     }
 
     fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()> {
+        let _calls = among_others();
         self.bind()?;
         let failed = |e| error("a read", e);
         let (mut parts, mut sizes) = (Vec::new(), Vec::new());
@@ -358,13 +379,18 @@ impl Driver for Cuda {
         let reading = self.reads.lock().remove(&read).ok_or_else(|| missing("read", read))?;
         let failed = |e| error("what was queued before a read", e);
         let begun = Instant::now();
-        while !reading.done.try_is_complete().map_err(failed)? {
+        let is_done = || {
+            let _calls = among_others();
+            reading.done.try_is_complete().map_err(failed)
+        };
+        while !is_done()? {
             if begun.elapsed() > PATIENCE {
                 self.reads.lock().insert(read, reading);
                 return Ok(None);
             }
             yield_now();
         }
+        let _calls = among_others();
         let mut bytes = Vec::with_capacity(reading.sizes.iter().sum());
         for (part, size) in reading.parts.iter().zip(&reading.sizes) {
             bytes.extend_from_slice(&part.as_slice().map_err(failed)?[..*size]);
@@ -391,6 +417,7 @@ impl Driver for Cuda {
     }
 
     fn forget(&self, function: u32) {
+        let _calls = among_others();
         self.functions.lock().remove(&function);
     }
 
@@ -417,12 +444,14 @@ impl Driver for Cuda {
     }
 
     fn submit(&self, list: u32) -> Result<()> {
+        let _calls = among_others();
         let lists = self.lists.lock();
         let List(graph) = lists.get(&list).ok_or_else(|| missing("list", list))?;
         graph.as_ref().map_or(Ok(()), CudaGraph::launch).map_err(|e| error("a submission", e))
     }
 
     fn drop_list(&self, list: u32) {
+        let _calls = among_others();
         // The driver keeps a graph until its launches have run.
         self.lists.lock().remove(&list);
     }
