@@ -52,8 +52,8 @@ pub struct Cuda {
 /// A recorded list; none for one without launches.
 struct List(Option<CudaGraph>);
 
-/// A recording ends with an error if another thread of the process has the driver do certain things meanwhile: who records
-/// or loads a kernel is alone with the driver, of all devices of the process, and every other call is among others.
+/// A recording ends with an error if another thread of the process has the driver do certain things meanwhile: who
+/// records or loads a kernel is alone with the driver, of all devices of the process, and other calls are among others.
 static CALLS: RwLock<()> = RwLock::new(());
 
 fn alone() -> RwLockWriteGuard<'static, ()> {

@@ -286,8 +286,8 @@ pub(crate) const KERNELS: &[KernelClaim] = &{
     all
 };
 
-/// What each step of a program is made of on a device of this target, by its number; `products`: whether it has a library
-/// for them. Two steps may be one kernel, which is the first one's.
+/// What each step of a program is made of on a device of this target, by its number; `products`: whether it has a
+/// library for them. Two steps may be one kernel, which is the first one's.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.

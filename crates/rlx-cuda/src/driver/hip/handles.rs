@@ -402,8 +402,9 @@ impl Card {
         let mut list: Vec<Handle> = values.iter_mut().map(|p| ptr::from_mut(p).cast()).collect();
         list.push(ptr::null_mut());
         self.bind()?;
-        // SAFETY: a kernel's arguments are as many pointers and numbers as its text has, in 8 bytes each, into memory that lives until the list is
-        // dropped and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator.
+        // SAFETY: a kernel's arguments are as many pointers and numbers as its text has, in 8 bytes each; pointers are
+        // into memory that lives until the list is dropped and what is queued has run; a kernel accesses what the plan
+        // gives it, which tests prove in the emulator.
         let queued = unsafe {
             (self.api.runtime.launch)(
                 function.handle,
