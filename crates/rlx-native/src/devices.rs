@@ -139,7 +139,7 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "cuda",
-        about: "an NVIDIA card, by its own driver; language models so far",
+        about: "an NVIDIA card, by its own driver",
         backend: FusionTarget::Cuda,
         keeps_maps: false,
         target: rlx_cuda::target,
@@ -152,7 +152,7 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "rocm",
-        about: "an AMD card, by ROCm; language models so far, and never run on a card yet",
+        about: "an AMD card, by ROCm; no card has run it yet",
         backend: FusionTarget::Rocm,
         keeps_maps: false,
         target: rlx_cuda::rocm_target,

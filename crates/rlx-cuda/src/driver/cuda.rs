@@ -53,7 +53,8 @@ pub struct Cuda {
 struct List(Option<CudaGraph>);
 
 /// A recording ends with an error if another thread of the process has the driver do certain things meanwhile: who
-/// records or loads a kernel is alone with the driver, of all devices of the process, and other calls are among others.
+/// records, loads a kernel or opens a device is alone with the driver, of all devices of the process; other calls are
+/// among others.
 static CALLS: RwLock<()> = RwLock::new(());
 
 fn alone() -> RwLockWriteGuard<'static, ()> {
@@ -127,7 +128,7 @@ impl Cuda {
             let hint = "install it, or use another device: `rlx devices` lists them";
             return Err(Error::new(Code::DeviceUnavailable, why).hint(hint));
         }
-        let _calls = among_others();
+        let _alone = alone();
         let unavailable = |e: DriverError| {
             let mut e = error("CUDA did not start", e);
             e.code = Code::DeviceUnavailable;
