@@ -17,10 +17,10 @@ use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
 use rlx_core::{Code, Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ffi::c_void;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 use std::{fs, mem, ptr};
@@ -63,6 +63,30 @@ fn alone() -> RwLockWriteGuard<'static, ()> {
 
 fn among_others() -> RwLockReadGuard<'static, ()> {
     CALLS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A reference to each card's context that no device gives back: cuBLASLt remembers what it has loaded into a context,
+/// which would end with the last device of the process.
+static KEPT: Mutex<BTreeMap<usize, Arc<CudaContext>>> = Mutex::new(BTreeMap::new());
+
+/// The card's context, and a stream of it. One that is lost makes no stream: it is given back, and another is made.
+fn opened(ordinal: usize) -> std::result::Result<(Arc<CudaContext>, Arc<CudaStream>), DriverError> {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = || {
+        let context = CudaContext::new(ordinal)?;
+        // SAFETY: all work of a device is in one stream, so that no event is needed to order it.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream()?;
+        Ok((context, stream))
+    };
+    let (context, stream) = match open() {
+        Err(_) if kept.remove(&ordinal).is_some() => open()?,
+        opened => opened?,
+    };
+    if let btree_map::Entry::Vacant(entry) = kept.entry(ordinal) {
+        entry.insert(CudaContext::new(ordinal)?);
+    }
+    Ok((context, stream))
 }
 
 impl Drop for Cuda {
@@ -134,10 +158,7 @@ impl Cuda {
             e.code = Code::DeviceUnavailable;
             e
         };
-        let context = CudaContext::new(ordinal).map_err(unavailable)?;
-        // SAFETY: all work of this context is in one stream, so that no event is needed to order it.
-        unsafe { context.disable_event_tracking() };
-        let stream = context.new_stream().map_err(unavailable)?;
+        let (context, stream) = opened(ordinal).map_err(unavailable)?;
         let (major, minor) = context.compute_capability().map_err(unavailable)?;
         let attribute = |a| context.attribute(a).map_err(unavailable);
         let warp = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?;
