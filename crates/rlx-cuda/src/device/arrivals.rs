@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     rows: u32,
 }
 
-/// Those of these weights whose rows are to lie in planes.
+/// The weights among these whose rows are to lie in planes.
 ///
 /// # Errors
 /// `Internal` for more rows than a launch has blocks.
@@ -27,7 +27,9 @@ pub(super) fn waiting(entries: &[Entry]) -> Result<Vec<Waiting>> {
     let mut all = Vec::new();
     for e in entries {
         let Some((k, rows)) = planes::rows(&e.ty).filter(|r| r.1 > 0) else { continue };
-        let rows = i32::try_from(rows).map_err(|_| Error::internal(format!("{rows} rows")))? as u32;
+        let many =
+            |_| Error::internal(format!("{} has {rows} rows, a launch fewer blocks", e.name));
+        let rows = i32::try_from(rows).map_err(many)? as u32;
         let (from, to) = (e.offset, e.offset + e.bytes);
         let dtype = e.ty.dtype;
         all.push(Waiting { buffer: e.buffer, from, to, missing: e.bytes, dtype, k, rows });
@@ -36,7 +38,7 @@ pub(super) fn waiting(entries: &[Entry]) -> Result<Vec<Waiting>> {
 }
 
 impl<D: Driver> CudaDevice<D> {
-    /// Counts bytes that were put, and rearranges the weights that are whole by that.
+    /// Counts the bytes that were put, and rearranges each weight that has all of its bytes now.
     pub(super) fn arrived(&self, s: &mut State, m: ModelId, at: Placed, bytes: u64) -> Result<()> {
         let Some(model) = s.models.get_mut(&m) else { return Ok(()) };
         let Some(&memory) = model.buffers.get(at.buffer as usize) else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! NVIDIA's driver and its run-time compiler, loaded when a device is asked for: a binary starts without them.
 //!
 //! Everything is queued in one stream. A list of launches is recorded as a CUDA graph, which a submission launches as
-//! one. What is compiled is kept on disk under the hash of its text, the card's architecture and the compiler.
+//! one. What is compiled is kept on disk under the hash of its text and of the card's architecture.
 
 #![allow(unsafe_code)]
 
@@ -52,21 +52,20 @@ pub struct Cuda {
 /// A recorded list; none for one without launches.
 struct List(Option<CudaGraph>);
 
-/// A recording ends with an error if another thread of the process has the driver do certain things meanwhile: who
-/// records, loads a kernel or opens a device is alone with the driver, of all devices of the process; other calls are
-/// among others.
+/// While one thread records a list, some calls that other threads make to the driver end the recording with an error.
+/// So recording a list, loading a kernel and opening a device hold this lock alone, and all other calls share it.
 static CALLS: RwLock<()> = RwLock::new(());
 
-fn alone() -> RwLockWriteGuard<'static, ()> {
+fn exclusive() -> RwLockWriteGuard<'static, ()> {
     CALLS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn among_others() -> RwLockReadGuard<'static, ()> {
+fn shared() -> RwLockReadGuard<'static, ()> {
     CALLS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A reference to each card's context that no device gives back: cuBLASLt remembers what it has loaded into a context,
-/// which would end with the last device of the process.
+/// One reference to each card's context is kept until the process ends. Without it the context ends with the last
+/// device, and cuBLASLt, which remembers what it has loaded into a context, may use what is gone.
 static KEPT: Mutex<BTreeMap<usize, Arc<CudaContext>>> = Mutex::new(BTreeMap::new());
 
 /// The card's context, and a stream of it. One that is lost makes no stream: it is given back, and another is made.
@@ -91,7 +90,7 @@ fn opened(ordinal: usize) -> std::result::Result<(Arc<CudaContext>, Arc<CudaStre
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        let _calls = among_others();
+        let _calls = shared();
         drop(mem::take(&mut *self.lists.lock()));
         drop(mem::take(&mut *self.reads.lock()));
         self.pinned.lock().clear();
@@ -152,7 +151,7 @@ impl Cuda {
             let hint = "install it, or use another device: `rlx devices` lists them";
             return Err(Error::new(Code::DeviceUnavailable, why).hint(hint));
         }
-        let _alone = alone();
+        let _calls = exclusive();
         let unavailable = |e: DriverError| {
             let mut e = error("CUDA did not start", e);
             e.code = Code::DeviceUnavailable;
@@ -331,7 +330,7 @@ impl Driver for Cuda {
     }
 
     fn create(&self, buffer: u32, bytes: u64) -> Result<()> {
-        let _calls = among_others();
+        let _calls = shared();
         let size = usize::try_from(bytes).unwrap_or(usize::MAX).max(16);
         let made = self.stream.alloc_zeros::<u8>(size);
         let made = made.map_err(|e| error(&format!("{bytes} bytes on {}", self.info.name), e))?;
@@ -340,13 +339,13 @@ impl Driver for Cuda {
     }
 
     fn destroy(&self, buffer: u32) {
-        let _calls = among_others();
+        let _calls = shared();
         // It is freed in the order of the stream.
         self.buffers.lock().remove(&buffer);
     }
 
     fn write(&self, at: At, bytes: &[u8]) -> Result<()> {
-        let _calls = among_others();
+        let _calls = shared();
         self.bind()?;
         let pointer = self.pointer(at, bytes.len() as u64)?;
         // SAFETY: the range is within the buffer, and a copy from memory that is not pinned has taken the bytes when
@@ -358,7 +357,7 @@ impl Driver for Cuda {
     }
 
     fn copy(&self, from: At, to: At, bytes: u64) -> Result<()> {
-        let _calls = among_others();
+        let _calls = shared();
         self.bind()?;
         let (from, to) = (self.pointer(from, bytes)?, self.pointer(to, bytes)?);
         // SAFETY: both ranges are within their buffers.
@@ -374,7 +373,7 @@ impl Driver for Cuda {
     }
 
     fn read(&self, read: u32, from: &[(At, u64)]) -> Result<()> {
-        let _calls = among_others();
+        let _calls = shared();
         self.bind()?;
         let failed = |e| error("a read", e);
         let (mut parts, mut sizes) = (Vec::new(), Vec::new());
@@ -402,7 +401,7 @@ impl Driver for Cuda {
         let failed = |e| error("what was queued before a read", e);
         let begun = Instant::now();
         let is_done = || {
-            let _calls = among_others();
+            let _calls = shared();
             reading.done.try_is_complete().map_err(failed)
         };
         while !is_done()? {
@@ -412,7 +411,7 @@ impl Driver for Cuda {
             }
             yield_now();
         }
-        let _calls = among_others();
+        let _calls = shared();
         let mut bytes = Vec::with_capacity(reading.sizes.iter().sum());
         for (part, size) in reading.parts.iter().zip(&reading.sizes) {
             bytes.extend_from_slice(&part.as_slice().map_err(failed)?[..*size]);
@@ -431,7 +430,7 @@ impl Driver for Cuda {
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         let text = self.text(source, entry)?;
         let failed = |e| error(&format!("the kernel {entry}"), e);
-        let _alone = alone();
+        let _calls = exclusive();
         let module = self.context.load_module(Ptx::from_src(text)).map_err(failed)?;
         let made = module.load_function(entry).map_err(failed)?;
         self.functions.lock().insert(function, made);
@@ -439,7 +438,7 @@ impl Driver for Cuda {
     }
 
     fn forget(&self, function: u32) {
-        let _calls = among_others();
+        let _calls = shared();
         self.functions.lock().remove(&function);
     }
 
@@ -447,7 +446,7 @@ impl Driver for Cuda {
         let failed = |e| error("recording a list", e);
         let mut graph = None;
         if !work.is_empty() {
-            let _alone = alone();
+            let _calls = exclusive();
             self.load_products(work)?;
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -466,14 +465,14 @@ impl Driver for Cuda {
     }
 
     fn submit(&self, list: u32) -> Result<()> {
-        let _calls = among_others();
+        let _calls = shared();
         let lists = self.lists.lock();
         let List(graph) = lists.get(&list).ok_or_else(|| missing("list", list))?;
         graph.as_ref().map_or(Ok(()), CudaGraph::launch).map_err(|e| error("a submission", e))
     }
 
     fn drop_list(&self, list: u32) {
-        let _calls = among_others();
+        let _calls = shared();
         // The driver keeps a graph until its launches have run.
         self.lists.lock().remove(&list);
     }

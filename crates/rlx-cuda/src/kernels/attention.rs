@@ -87,7 +87,8 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("HEADS", width / head)?;
     let heads = width / head;
     let (name, text, of_a_block) = if in_tiles(step, rows, head) {
-        ("attention_tile", include_str!("attention_tile.cu"), TILE)
+        let text = concat!(include_str!("four_lanes.cuh"), include_str!("attention_tile.cu"));
+        ("attention_tile", text, TILE)
     } else {
         ("attention", include_str!("attention.cu"), 1)
     };

@@ -5,8 +5,8 @@
 //             parts f32[KV * SHARES, SPLITS, QUERIES * (HEAD + 2)] and counts u32[KV * SHARES], which are scratch
 // bytes       the positions that are seen, once for QUERIES query heads; parts twice, out of the second cache
 // launch      a block of THREADS is a split of the positions of QUERIES heads; the last of a head's blocks joins them
-//             with ROPE, the block that has the row's own position writes it; a cache's row is written alike by as many
-//             blocks as share it
+//             with ROPE, the block that has the row's own position writes it to the caches; blocks that share a head of
+//             the caches write the same bytes
 // numerics    f32; each few lanes of a warp have an online softmax, which are joined at the end, splits in order
 #define WIDTH (QUERIES * HEAD)
 // Positions that a warp has at a time: LANES lanes have one, PER numbers each.

@@ -10,7 +10,8 @@ use rlx_core::ops::{Attention, Op};
 const BLOCKS: u64 = 256;
 /// Most splits of a head's positions: the last block reads the parts of all of them.
 const SPLITS: u64 = 64;
-/// Steps of a block at least, for which it is not worth it to have others join in.
+/// A block reads at least so many steps of positions: for fewer, joining the parts of several blocks costs more than it
+/// saves.
 const STEPS: u64 = 2;
 /// Numbers of a position that a lane reads at once: 16 bytes of f16.
 const AT_ONCE: u64 = 8;

@@ -58,16 +58,6 @@ __device__ __forceinline__ void by_positions(u32 b[4], const Positions& of, u32 
 #endif
 }
 
-__device__ __forceinline__ float most_of_four(float x) {
-    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
-    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
-}
-
-__device__ __forceinline__ float sum_of_four(float x) {
-    x += __shfl_xor_sync(ALL_LANES, x, 1);
-    return x + __shfl_xor_sync(ALL_LANES, x, 2);
-}
-
 // Positions from p on to shared memory; zeros from `end` on.
 __device__ __forceinline__ void bring(Positions& to, const u8* __restrict__ cache, size_t first, u32 p, u32 end) {
     const u32 parts = HEAD / 8;

@@ -172,8 +172,8 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     Ok(vec![kernel?])
 }
 
-/// Columns of a group of lanes, of which a block has so many: the more they are, the less often x is read, as long as
-/// all of a card's processors have blocks.
+/// How many columns a group of lanes computes, where a block has so many groups. More columns read x less often; fewer
+/// columns make more blocks, and every processor of a card should have one.
 fn columns_of(n: u64, groups: u64) -> u64 {
     let each = n / groups / BLOCKS;
     [8, 4].into_iter().find(|columns| each >= *columns).unwrap_or(2)

@@ -74,7 +74,7 @@ pub(crate) const REGIONS: RegionLimits = RegionLimits { steps: 32, inputs: 8 };
 pub(crate) const CACHES: Caches =
     Caches { types: &[DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)], block_heads: 32 };
 
-/// Threads of a block of most kernels of one row.
+/// Threads of a block in kernels that compute one row.
 const THREADS: u64 = 256;
 
 /// A launch of a step.
@@ -286,8 +286,8 @@ pub(crate) const KERNELS: &[KernelClaim] = &{
     all
 };
 
-/// What each step of a program is made of on a device of this target, by its number; `products`: whether it has a
-/// library for them. Two steps may be one kernel, which is the first one's.
+/// The work of every step of a program, with the step's number. `products` says whether the device has a library for
+/// products. Two steps may be one kernel, which has the number of the first.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.

@@ -204,7 +204,13 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.size("TILE", keys)?;
         let is_short = step.operands[0].ty.dtype != DType::F32;
         emit.define("IS_SHORT", u8::from(is_short));
-        let text = [include_str!("tf32.cuh"), &parts, include_str!("sdpa_tile.cu")].concat();
+        let text = [
+            include_str!("tf32.cuh"),
+            include_str!("four_lanes.cuh"),
+            &parts,
+            include_str!("sdpa_tile.cu"),
+        ]
+        .concat();
         let blocks = product(&[own, of.queries.div_ceil(QUERIES)])?;
         return Ok(vec![emit.kernel("sdpa_tile", &text, [blocks, 1, 1], THREADS as u32)?.alone()]);
     }

@@ -10,16 +10,6 @@
 #define KEY_ROW (HEAD + 8)
 #define VALUE_ROW (WIDTH + 4)
 
-__device__ __forceinline__ float most_of_four(float x) {
-    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
-    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
-}
-
-__device__ __forceinline__ float sum_of_four(float x) {
-    x += __shfl_xor_sync(ALL_LANES, x, 1);
-    return x + __shfl_xor_sync(ALL_LANES, x, 2);
-}
-
 // d += a b of numbers that may have more bits than tensor cores take.
 __device__ __forceinline__ void add_product(float d[4], const float a[4], const float a_low[4], const float b[2]) {
 #if IS_SHORT
