@@ -18,6 +18,7 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod narrow;
 mod networks;
 mod operators;
 mod recorder;

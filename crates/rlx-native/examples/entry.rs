@@ -1,4 +1,4 @@
-//! Times the entries of a model: `entry MODEL DEVICE THREADS`, then lines `ENTRY RUNS FOLDER` on stdin. The inputs
+//! Times the entries of a model: `entry MODEL DEVICE THREADS [f32|f16|bf16]`, then lines `ENTRY RUNS FOLDER` on stdin. The inputs
 //! are `FOLDER/NAME.npy`; the milliseconds of every run are answered on one line, and the outputs of the last one
 //! written to `FOLDER/out/NAME.npy`. Where RUNS is `launches`, the answer is instead what each launch of a third run
 //! took on a GPU: its label, kernel and nanoseconds, with tabs between them and between launches. A program of its
@@ -7,7 +7,7 @@
 
 use rlx_core::runtime::session::Session;
 use rlx_core::runtime::session::TensorRef;
-use rlx_core::target::CompileOptions;
+use rlx_core::target::{CompileOptions, PrecisionPolicy};
 use rlx_core::{Code, Error, Result};
 use rlx_native::block_on::block_on;
 use rlx_native::devices::{self, OpenOptions};
@@ -24,15 +24,21 @@ fn io(e: std::io::Error, path: &Path) -> Error {
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
-    let [_, model, device, threads] = args.as_slice() else {
-        return Err(Error::usage("expected MODEL DEVICE THREADS"));
+    let [_, model, device, threads, floats @ ..] = args.as_slice() else {
+        return Err(Error::usage("expected MODEL DEVICE THREADS [f32|f16|bf16]"));
+    };
+    let precision = match floats.first().map_or("f32", String::as_str) {
+        "f32" => PrecisionPolicy::AlwaysF32,
+        "f16" => PrecisionPolicy::AutoMixed,
+        "bf16" => PrecisionPolicy::AutoMixedBf16,
+        other => return Err(Error::usage(format!("{other} is none of f32, f16, bf16"))),
     };
     let threads = threads.parse().map_err(|_| Error::usage("THREADS is no number"))?;
     let files = CheckpointFiles::open(model.as_ref())?;
     let row = devices::find(device)?;
     let device = (row.open)(&OpenOptions { threads: Some(threads), adapter: None })?;
     let (network, _) = Network::of(files.checkpoint(), files.maps(), None)?;
-    let options = CompileOptions::default();
+    let options = CompileOptions { precision, ..CompileOptions::default() };
     let mut session = network.open(row, device, &options, &mut |_, _| {})?;
     println!("{}", session.info().adapter);
     for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {

@@ -8,11 +8,11 @@ use rlx_core::models::{self, Task};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::session::network::check_task;
-use rlx_core::target::{Activations, CompileOptions};
+use rlx_core::target::{Activations, CompileOptions, PrecisionPolicy};
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
 
-/// Opens an encoder on a device. `progress` is told bytes so far and of how many.
+/// Opens an encoder on a device, which computes in such floats. `progress` is told bytes so far and of how many.
 ///
 /// # Errors
 /// As the readers, the compiler and the device; `Unsupported` for a model that is no encoder;
@@ -21,7 +21,7 @@ pub fn embedder(
     files: &CheckpointFiles,
     row: &DeviceRow,
     device: Arc<dyn Device>,
-    options: &EmbedOptions,
+    (options, precision): (&EmbedOptions, PrecisionPolicy),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Embedder> {
     let checkpoint = files.checkpoint();
@@ -38,6 +38,7 @@ pub fn embedder(
     let limit = options.limit(limit, &facts)?;
     let compile = CompileOptions {
         activations: options.activations.unwrap_or(Activations::F32),
+        precision,
         ..CompileOptions::default()
     };
     let session = network.open(row, device, &compile, progress)?;

@@ -174,6 +174,9 @@ impl<D: Driver> CudaDevice<D> {
                         rows: p.rows.min(rows),
                         columns: p.columns,
                         k: p.k,
+                        floats: p.floats,
+                        bias: p.bias.as_ref().map(at).transpose()?,
+                        residual: p.residual.as_ref().map(at).transpose()?,
                     })
                 }
             };

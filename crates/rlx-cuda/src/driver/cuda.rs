@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::products::{Addresses, Library};
-use super::{At, Driver, DriverInfo, Launch, Parameter, Product, Work};
+use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Product, Work};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
@@ -42,8 +42,9 @@ pub struct Cuda {
     buffers: Lock<Table<u32, CudaSlice<u8>>>,
     functions: Lock<Table<u32, CudaFunction>>,
     lists: Lock<Table<u32, List>>,
-    /// Rows, columns and k of the products that were queued outside of a recording.
-    loaded: Lock<BTreeSet<[u32; 3]>>,
+    /// Products that were queued outside of a recording: their floats, their rows, columns and k, and whether a bias
+    /// and a residual are added.
+    loaded: Lock<BTreeSet<(Floats, [u32; 3], (bool, bool))>>,
     reads: Lock<Table<u32, Reading>>,
     /// Memory of the host that reads have left behind.
     pinned: Lock<Vec<PinnedHostSlice<u8>>>,
@@ -268,25 +269,28 @@ impl Cuda {
         let library = self.library.as_ref();
         let library = library.ok_or_else(|| Error::internal("a product without a library"))?;
         let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
+        let results = p.floats.bytes() * rows * columns;
+        let of = |at: Option<At>, bytes| at.map(|at| self.pointer(at, bytes)).transpose();
         library.queue(
             &self.stream,
             &Addresses {
                 x: self.pointer(p.x, 2 * rows * k)?,
                 w: self.pointer(p.w, 2 * columns * k)?,
-                y: self.pointer(p.y, 4 * rows * columns)?,
-                rows: p.rows,
-                columns: p.columns,
-                k: p.k,
+                y: self.pointer(p.y, results)?,
+                bias: of(p.bias, p.floats.bytes() * columns)?,
+                residual: of(p.residual, results)?,
             },
+            p,
         )
     }
 
-    /// Queues each product whose sizes are new, so that the library has loaded its kernel before it is recorded:
-    /// what it writes is scratch memory.
+    /// Queues each product of a new kind, so that the library has loaded its kernel before it is recorded: what it
+    /// writes is scratch memory or the arena's, before the first step of a submission.
     fn load_products(&self, work: &[Work]) -> Result<()> {
         for work in work {
             let Work::Product(p) = work else { continue };
-            if self.loaded.lock().insert([p.rows, p.columns, p.k]) {
+            let follows = (p.bias.is_some(), p.residual.is_some());
+            if self.loaded.lock().insert((p.floats, [p.rows, p.columns, p.k], follows)) {
                 self.product(p)?;
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! Numbers are 64 bits, little-endian. A command is its number, then what `host.cpp` says.
 
-use super::{At, Driver, DriverInfo, Launch, Parameter, Product, Work};
+use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Product, Work};
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
@@ -157,18 +157,29 @@ impl Emulator {
 
     /// A product by its definition, sums in the order of k.
     fn product(&self, p: &Product) -> Result<()> {
-        let floats = |at: At, rows: u32| {
-            let bytes = 2 * u64::from(rows) * u64::from(p.k);
-            let bytes = self.ask(5, &[at.buffer.into(), at.offset, bytes], &[])?;
-            let halves = bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]));
-            Ok::<Vec<f32>, Error>(halves.map(f32::from).collect())
+        let floats = |at: At, count: u64| {
+            let bytes = self.ask(5, &[at.buffer.into(), at.offset, 2 * count], &[])?;
+            let float = |b: &[u8; 2]| match p.floats {
+                Floats::Bf16 => half::bf16::from_le_bytes(*b).to_f32(),
+                Floats::Sums | Floats::F16 => half::f16::from_le_bytes(*b).to_f32(),
+            };
+            Ok::<Vec<f32>, Error>(bytes.as_chunks().0.iter().map(float).collect())
         };
-        let (x, w, k) = (floats(p.x, p.rows)?, floats(p.w, p.columns)?, p.k as usize);
-        let mut y = Vec::with_capacity(4 * p.rows as usize * p.columns as usize);
-        for x in x.chunks_exact(k) {
-            for w in w.chunks_exact(k) {
-                let sum = x.iter().zip(w).fold(0.0f32, |sum, (x, w)| x.mul_add(*w, sum));
-                y.extend(sum.to_le_bytes());
+        let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
+        let (x, w) = (floats(p.x, rows * k)?, floats(p.w, columns * k)?);
+        let bias = p.bias.map(|at| floats(at, columns)).transpose()?;
+        let residual = p.residual.map(|at| floats(at, rows * columns)).transpose()?;
+        let mut y = Vec::with_capacity((p.floats.bytes() * rows * columns) as usize);
+        for (m, x) in x.chunks_exact(k as usize).enumerate() {
+            for (n, w) in w.chunks_exact(k as usize).enumerate() {
+                let mut sum = x.iter().zip(w).fold(0.0f32, |sum, (x, w)| x.mul_add(*w, sum));
+                sum += bias.as_ref().map_or(0.0, |bias| bias[n]);
+                sum += residual.as_ref().map_or(0.0, |all| all[m * columns as usize + n]);
+                match p.floats {
+                    Floats::Sums => y.extend(sum.to_le_bytes()),
+                    Floats::F16 => y.extend(half::f16::from_f32(sum).to_le_bytes()),
+                    Floats::Bf16 => y.extend(half::bf16::from_f32(sum).to_le_bytes()),
+                }
             }
         }
         self.write(p.y, &y)

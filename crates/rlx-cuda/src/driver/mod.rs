@@ -59,8 +59,26 @@ pub struct Launch {
     pub early: bool,
 }
 
-/// A product of matrices by the card's own library: `y[rows, columns] = x[rows, k] w[columns, k]^T`, of f16; sums and y
-/// are f32.
+/// Which floats a product has. Its sums are f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Floats {
+    /// x and w are f16, y is f32.
+    Sums,
+    /// All are f16.
+    F16,
+    /// All are bf16.
+    Bf16,
+}
+
+impl Floats {
+    /// Bytes of an element of y.
+    pub const fn bytes(self) -> u64 {
+        if matches!(self, Floats::Sums) { 4 } else { 2 }
+    }
+}
+
+/// A product of matrices by the card's own library: `y[rows, columns] = x[rows, k] w[columns, k]^T`, to which a bias
+/// and a residual of y's type may be added before y is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
     /// `[rows, k]`, from a multiple of 16 bytes on, as the others.
@@ -75,6 +93,12 @@ pub struct Product {
     pub columns: u32,
     /// Elements of a row, a multiple of 8.
     pub k: u32,
+    /// What they are.
+    pub floats: Floats,
+    /// `[columns]`.
+    pub bias: Option<At>,
+    /// `[rows, columns]`; it may be y.
+    pub residual: Option<At>,
 }
 
 /// What a list has.
