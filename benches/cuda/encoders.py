@@ -6,8 +6,8 @@
 
 Both sides get the same weights, rounded to bf16 in the file, and compute in 16-bit floats. The networks are written here
 with PyTorch's own layers and its fused attention, so that no other package is needed, and compiled with
-`torch.compile` in each of `--modes` (`eager`: not compiled); the fastest counts. RLX's time has the copies of inputs and
-outputs between host and card in it, PyTorch's has not. Sides whose outputs differ are not timed. Without a card both run
+`torch.compile` in each of `--modes` (`eager`: not compiled); the fastest counts. Both sides' outputs stay on
+the card; RLX's inputs come from the host each time, PyTorch's are there. Sides whose outputs differ are not timed. Without a card both run
 on the CPU, to try this script.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
@@ -236,15 +236,16 @@ class Rlx:
         self.p = subprocess.Popen([binary, folder, device, "1", floats], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.adapter = self.p.stdout.readline().strip()
 
-    def ask(self, what):
-        self.p.stdin.write(f"{self.entry} {what} {self.folder}\n")
+    def ask(self, what, how=""):
+        self.p.stdin.write(f"{self.entry} {what} {self.folder} {how}\n")
         self.p.stdin.flush()
         return self.p.stdout.readline() or sys.exit(f"rlx ended with {self.p.wait()}")
 
     def run(self, runs):
-        return [float(x) for x in self.ask(runs).split()]
+        return [float(x) for x in self.ask(runs, "kept").split()]
 
     def out(self):
+        self.ask(1)
         return np.load(os.path.join(self.folder, "out", self.output + ".npy"))
 
 

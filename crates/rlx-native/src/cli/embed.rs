@@ -57,7 +57,7 @@ pub struct EmbedArgs {
     /// Activation type in matmuls of packed weights: int8, mixed, int16, f16 or f32 [default: f32]
     #[arg(long, value_name = "TYPE", value_parser = activations)]
     activations: Option<Activations>,
-    /// Type of activations and dense weights; sums and vectors stay f32 [default: f32]
+    /// Type of activations and dense weights; sums and vectors stay f32 [default: as the model's family says, f32]
     #[arg(long, value_name = "TYPE")]
     precision: Option<Floats>,
     /// Write the vectors to this .npy file, one row per text, instead of printing them
@@ -125,7 +125,7 @@ pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         max_tokens: args.max_tokens,
         activations: args.activations,
     };
-    let precision = args.precision.unwrap_or_default().policy();
+    let precision = args.precision.map(Floats::precision);
     let device = (row.open)(&args.device.open_options())?;
     let mut line = ProgressLine::new("loading");
     let mut embedder = embedder(&files, row, device, (&options, precision), &mut |done, total| {

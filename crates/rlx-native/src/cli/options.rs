@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 use rlx_core::sample::SampleParams;
-use rlx_core::target::{Activations, PrecisionPolicy, ProgramActivations};
+use rlx_core::target::{Activations, Precision, ProgramActivations};
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 use std::io::Write;
@@ -40,10 +40,9 @@ impl Kv {
 }
 
 /// What a network computes in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Floats {
     /// 32 bits.
-    #[default]
     F32,
     /// 16 bits: 11 of precision, numbers up to 65,504.
     F16,
@@ -52,12 +51,12 @@ pub enum Floats {
 }
 
 impl Floats {
-    /// The compiler's policy: sums stay in f32, and so does what goes in and out.
-    pub fn policy(self) -> PrecisionPolicy {
+    /// The compiler's word.
+    pub fn precision(self) -> Precision {
         match self {
-            Self::F32 => PrecisionPolicy::AlwaysF32,
-            Self::F16 => PrecisionPolicy::AutoMixed,
-            Self::Bf16 => PrecisionPolicy::AutoMixedBf16,
+            Self::F32 => Precision::F32,
+            Self::F16 => Precision::F16,
+            Self::Bf16 => Precision::Bf16,
         }
     }
 }
