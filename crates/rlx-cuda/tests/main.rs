@@ -19,6 +19,7 @@ mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
 mod networks;
+mod nvrtc;
 mod operators;
 mod recorder;
 mod recurrent;
@@ -29,6 +30,7 @@ mod session;
 mod skip;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod times;
 mod wide_elements;
 
 #[test]
