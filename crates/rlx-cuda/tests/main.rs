@@ -20,6 +20,7 @@ mod model;
 mod moves;
 mod narrow;
 mod networks;
+mod nvrtc;
 mod operators;
 mod recorder;
 mod recurrent;
@@ -30,6 +31,7 @@ mod session;
 mod skip;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod times;
 mod wide_elements;
 
 #[test]

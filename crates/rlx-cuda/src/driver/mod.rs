@@ -157,6 +157,19 @@ pub trait Driver: Send + Sync {
     /// `Internal` with what the compiler says.
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()>;
 
+    /// Whether kernels are put aside for machines without a compiler.
+    fn fills(&self) -> bool {
+        false
+    }
+
+    /// Puts a kernel aside that this device itself may not use.
+    ///
+    /// # Errors
+    /// `Io`; `Internal` with what the compiler says.
+    fn fill(&self, _source: &str, _entry: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Frees a function that no list has.
     fn forget(&self, function: u32);
 
@@ -174,6 +187,18 @@ pub trait Driver: Send + Sync {
 
     /// Frees a list once what is queued has run.
     fn drop_list(&self, list: u32);
+
+    /// Queues work as a list of it would run, but one piece after the other, and takes the times of each.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()>;
+
+    /// When each piece of such work began and ended, in nanoseconds of the device's clock, once all have run.
+    ///
+    /// # Errors
+    /// As [`poll_read`](Self::poll_read).
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>>;
 }
 
 impl Driver for Box<dyn Driver> {
@@ -204,6 +229,12 @@ impl Driver for Box<dyn Driver> {
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         (**self).compile(function, source, entry)
     }
+    fn fills(&self) -> bool {
+        (**self).fills()
+    }
+    fn fill(&self, source: &str, entry: &str) -> Result<()> {
+        (**self).fill(source, entry)
+    }
     fn forget(&self, function: u32) {
         (**self).forget(function);
     }
@@ -215,5 +246,11 @@ impl Driver for Box<dyn Driver> {
     }
     fn drop_list(&self, list: u32) {
         (**self).drop_list(list);
+    }
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()> {
+        (**self).submit_timed(times, work)
+    }
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>> {
+        (**self).poll_times(times)
     }
 }
