@@ -1,0 +1,4 @@
+//! The XLA executor: programs as StableHLO, compiled and run by a PJRT plugin. TPUs have one (libtpu), and so has the
+//! CPU, on which the same texts are tested.
+
+pub mod pjrt;
