@@ -18,7 +18,9 @@ pub enum Element {
     I32 = 4,
     I64 = 5,
     U8 = 6,
+    U16 = 7,
     U32 = 8,
+    U64 = 9,
     F16 = 10,
     F32 = 11,
     F64 = 12,
@@ -31,9 +33,9 @@ impl Element {
     pub fn bytes(self) -> usize {
         match self {
             Element::Bool | Element::I8 | Element::U8 => 1,
-            Element::I16 | Element::F16 | Element::Bf16 => 2,
+            Element::I16 | Element::U16 | Element::F16 | Element::Bf16 => 2,
             Element::I32 | Element::U32 | Element::F32 => 4,
-            Element::I64 | Element::F64 | Element::C64 => 8,
+            Element::I64 | Element::U64 | Element::F64 | Element::C64 => 8,
         }
     }
 }
