@@ -8,9 +8,11 @@ use rlx_core::ir::lir::Space;
 use rlx_core::ir::mir::{Graph, ParamKind};
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
+use rlx_core::runtime::device::graph::GraphDevice;
 use rlx_core::target::Target;
 use rlx_core::types::{Kind, Type, ValueId};
 use rlx_core::{Error, Result};
+use rlx_pjrt::Pjrt;
 use rlx_pjrt::lower::{lower, storage};
 use rlx_pjrt::pjrt::{Client, Executable};
 use std::collections::BTreeMap;
@@ -95,7 +97,9 @@ pub fn run(d: &Arc<TestDevice>, case: &Case) -> Result<Vec<Vec<u8>>> {
         let at = values.iter().position(|x| x == v).expect("a result of the graph");
         let ty: &Type = graph.ty(*v);
         let (_, dims) = storage(ty)?;
-        made[at].read(dims.len(), ty.bytes()? as usize)?.wait()
+        let mut read = made[at].read(dims.len(), ty.bytes()? as usize)?;
+        read.wait()?;
+        Ok(read.poll()?.expect("the bytes are there"))
     };
     node.outputs.iter().map(read).collect()
 }
@@ -148,4 +152,10 @@ pub fn agrees(op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
         }
         assert_close(&what, &floats(got), &f64s(want), tolerance);
     }
+}
+
+/// The executor.
+pub fn executor() -> Arc<GraphDevice<Pjrt>> {
+    let plugin = plugin().expect("a plugin: node scripts/plugins.mjs xla-cpu-pjrt");
+    Arc::new(rlx_pjrt::open(Some(&plugin)).unwrap_or_else(|e| panic!("{e}")))
 }

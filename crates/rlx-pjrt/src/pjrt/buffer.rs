@@ -172,15 +172,12 @@ impl Read {
         }
     }
 
-    /// Waits for the bytes.
+    /// Waits until the bytes are there for [`poll`](Self::poll).
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
-    pub fn wait(mut self) -> Result<Vec<u8>> {
-        if let Some(event) = &self.event {
-            event.wait()?;
-        }
-        Ok(self.take())
+    pub fn wait(&self) -> Result<()> {
+        self.event.as_ref().map_or(Ok(()), Event::wait)
     }
 
     fn take(&mut self) -> Vec<u8> {

@@ -83,6 +83,11 @@ impl Client {
         Ok(unsafe { string(args.name, args.bytes) })
     }
 
+    /// The version of PJRT that the plugin has: `0.81`.
+    pub fn api_version(&self) -> String {
+        self.0.plugin.version()
+    }
+
     /// The platform's version.
     ///
     /// # Errors

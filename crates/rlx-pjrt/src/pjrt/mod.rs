@@ -88,6 +88,12 @@ impl Plugin {
         &self.path
     }
 
+    /// The version of its interface.
+    fn version(&self) -> String {
+        let version = &self.api().version;
+        format!("{}.{}", version.major, version.minor)
+    }
+
     fn api(&self) -> &Api {
         // SAFETY: `load` has checked that the table is there with all of these functions, and it stays.
         unsafe { &*self.api }
