@@ -147,6 +147,15 @@ pub struct Axes {
     pub contract: [Vec<usize>; 2],
 }
 
+/// Windows that slide along axes.
+pub struct Windows<'a> {
+    pub sizes: &'a [u64],
+    pub strides: &'a [u64],
+    pub dilations: &'a [u64],
+    /// Elements before and behind each axis.
+    pub pads: &'a [[u64; 2]],
+}
+
 /// A text that grows.
 #[derive(Default)]
 pub struct Builder {
@@ -515,6 +524,47 @@ impl Builder {
         self.emit(x.el, &dims, &what)
     }
 
+    /// Folds the window that ends at each element, whose sizes are given; `before`: elements of `start` in front.
+    pub fn windows(&mut self, op: &str, x: &V, start: f64, sizes: &[u64], before: &[u64]) -> V {
+        let pads: Vec<[u64; 2]> = before.iter().map(|&n| [n, 0]).collect();
+        let ones = vec![1; sizes.len()];
+        self.reduce_window(op, x, start, &Windows { sizes, strides: &ones, dilations: &ones, pads: &pads })
+    }
+
+    /// Folds windows of every axis.
+    pub fn reduce_window(&mut self, op: &str, x: &V, start: f64, w: &Windows<'_>) -> V {
+        let size = |i: usize| {
+            let reach = (w.sizes[i].max(1) - 1) * w.dilations[i] + 1;
+            let whole = x.dims[i] + w.pads[i][0] + w.pads[i][1];
+            if whole < reach { 0 } else { (whole - reach) / w.strides[i] + 1 }
+        };
+        let dims: Vec<u64> = (0..x.dims.len()).map(size).collect();
+        let init = self.scalar(x.el, start);
+        let v = self.value(x.el, &dims);
+        let array = |all: &[u64]| {
+            let text = all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            if all.is_empty() { "array<i64>".into() } else { format!("array<i64: {text}>") }
+        };
+        let pads = list(w.pads.iter().map(|p| list(p)));
+        self.line(&format!(
+            "{} = \"stablehlo.reduce_window\"({}, {}) <{{window_dimensions = {}, window_strides = {}, \
+             window_dilations = {}, padding = dense<{pads}> : tensor<{}x2xi64>}}> ({{",
+            v.name,
+            x.name,
+            init.name,
+            array(w.sizes),
+            array(w.strides),
+            array(w.dilations),
+            w.sizes.len()
+        ));
+        let [p, q] = [self.value(x.el, &[]), self.value(x.el, &[])];
+        self.open(&[p.clone(), q.clone()]);
+        let y = self.binary(op, &p, &q);
+        self.close(&[y]);
+        self.line(&format!("}}) : ({}, {}) -> {}", x.ty(), init.ty(), v.ty()));
+        v
+    }
+
     /// The sum along axes.
     pub fn sum(&mut self, x: &V, axes: &[usize]) -> V {
         self.reduce("add", x, 0.0, axes)
@@ -543,6 +593,36 @@ impl Builder {
             ty(a.el, &dims)
         );
         self.emit(a.el, &dims, &what)
+    }
+
+    /// A convolution `[N, C, ..]` with filters `[O, C / groups, ..]`; of each spatial axis the strides, the distances of
+    /// the image's elements and those of the filter's, and the elements of padding.
+    pub fn convolution(
+        &mut self,
+        x: &V,
+        w: &V,
+        dims: &[u64],
+        groups: u64,
+        [stride, spread, dilation]: [&[u64]; 3],
+        pads: &[[i64; 2]],
+    ) -> V {
+        let axes: String = (0..pads.len()).map(|i| format!(", {i}")).collect();
+        let what = format!(
+            "convolution({}, {}) dim_numbers = [b, f{axes}]x[o, i{axes}]->[b, f{axes}], window = {{stride = {}, \
+             pad = {}, lhs_dilate = {}, rhs_dilate = {}}} {{batch_group_count = 1 : i64, \
+             feature_group_count = {groups} : i64, precision_config = [#stablehlo<precision HIGHEST>, \
+             #stablehlo<precision HIGHEST>]}} : ({}, {}) -> {}",
+            x.name,
+            w.name,
+            list(stride),
+            list(pads.iter().map(|p| list(p))),
+            list(spread),
+            list(dilation),
+            x.ty(),
+            w.ty(),
+            ty(x.el, dims)
+        );
+        self.emit(x.el, dims, &what)
     }
 
     /// `x` from these indices on, which have no axes; they are moved so that the whole result lies in `x`.
@@ -766,6 +846,8 @@ fn number(el: El, x: f64) -> String {
             match (el, x >= most, x <= least) {
                 (El::I64, true, _) => i64::MAX.to_string(),
                 (El::U64, true, _) => u64::MAX.to_string(),
+                // The reader takes the number without its sign first, which this one does not have.
+                (El::I64, _, true) => "\"0x0000000000000080\"".into(),
                 (_, true, _) => format!("{most}"),
                 (_, _, true) => format!("{least}"),
                 _ => format!("{}", x.trunc()),

@@ -126,10 +126,41 @@ pub(super) fn binary(b: &mut Builder, f: Binary, x: &V, y: &V) -> V {
         Binary::Max => extreme(b, "maximum", &p, &q),
         Binary::Div => b.div(&p, &q),
         Binary::Min => extreme(b, "minimum", &p, &q),
-        Binary::Pow => b.binary("power", &p, &q),
-        Binary::Mod => b.binary("remainder", &p, &q),
+        Binary::Pow => with_tiny(b, "power", &p, &q),
+        Binary::Mod => with_tiny(b, "remainder", &p, &q),
     };
     if x.el == El::Bool { b.compare_with("NE", &z, 0.0) } else { b.convert(&z, x.el) }
+}
+
+/// An operation of two floats that is of usual size where an operand is below the normal numbers. Devices take those
+/// for 0; in f64 they are normal.
+fn with_tiny(b: &mut Builder, op: &str, x: &V, y: &V) -> V {
+    let plain = b.binary(op, x, y);
+    if x.el != El::F32 {
+        return plain;
+    }
+    let [(p, tiny_x), (q, tiny_y)] = [x, y].map(|v| exact(b, v));
+    let wide = b.binary(op, &p, &q);
+    let wide = b.convert(&wide, El::F32);
+    let tiny = b.or(&tiny_x, &tiny_y);
+    b.select(&tiny, &wide, &plain)
+}
+
+/// An f32 as f64, and whether it is below the normal numbers, which are made of their bits.
+fn exact(b: &mut Builder, x: &V) -> (V, V) {
+    let bits = b.bitcast(x, El::U32);
+    let size = b.bits(&bits, 0x7fff_ffff);
+    let below = b.compare_with("LT", &size, f64::from(0x0080_0000));
+    let some = b.compare_with("GT", &size, 0.0);
+    let tiny = b.and(&below, &some);
+    let of_bits = b.convert(&size, El::F64);
+    let of_bits = b.with("multiply", &of_bits, 2f64.powi(-149));
+    let top = b.shift_right(&bits, 31);
+    let negative = b.compare_with("NE", &top, 0.0);
+    let minus = b.unary("negate", &of_bits);
+    let of_bits = b.select(&negative, &minus, &of_bits);
+    let wide = b.convert(x, El::F64);
+    (b.select(&tiny, &of_bits, &wide), tiny)
 }
 
 /// A test of two tensors of one shape.

@@ -14,16 +14,25 @@ mod builder;
 mod codebooks;
 mod control;
 mod elementwise;
+mod experts;
 mod formats;
 mod functions;
 mod gather;
 mod kv_write;
 mod matmul;
+mod movement;
 mod norms;
+mod products;
+mod random;
+mod recurrent;
+mod reductions;
 mod rope;
 mod sample;
+mod scan;
+mod sdpa;
 mod takes;
 mod views;
+mod windows;
 
 pub use builder::{Builder, El, V};
 pub(crate) use formats::FORMATS;
@@ -54,6 +63,15 @@ const ROWS: &[Row] = &[
     row("gather", gather::takes, gather::gather),
     row("take_rows", gather::takes_rows, gather::take_rows),
     row("rms_norm", norms::takes, norms::rms_norm),
+    row("rms_norm_add", norms::takes, norms::rms_norm_add),
+    row("gated_rms_norm", norms::takes, norms::gated_rms_norm),
+    row("layer_norm", norms::takes_standard, norms::layer_norm),
+    row("group_norm", norms::takes_standard, norms::group_norm),
+    row("grouped_matmul", experts::takes, experts::grouped_matmul),
+    row("weighted_sum", experts::takes_sum, experts::weighted_sum),
+    row("gated_delta_net", recurrent::takes, recurrent::gated_delta_net),
+    row("selective_scan", recurrent::takes, recurrent::selective_scan),
+    row("causal_conv1d", recurrent::takes, recurrent::causal_conv1d),
     row("matmul", matmul::takes, matmul::matmul),
     row("rope", rope::takes, rope::rope),
     row("kv_write", kv_write::takes, kv_write::kv_write),
@@ -66,6 +84,34 @@ const ROWS: &[Row] = &[
     row("cast", elementwise::takes, elementwise::cast),
     row("clamp", elementwise::takes, elementwise::clamp),
     row("elementwise_region", elementwise::takes, elementwise::region),
+    row("slice", movement::takes, movement::slice),
+    row("concat", movement::takes, movement::concat),
+    row("transpose", movement::takes, movement::transpose),
+    row("expand", movement::takes, movement::expand),
+    row("reverse", movement::takes, movement::reverse),
+    row("roll", movement::takes, movement::roll),
+    row("pad", movement::takes, movement::pad),
+    row("iota", movement::takes, movement::iota),
+    row("gather_elements", movement::takes, movement::gather_elements),
+    row("scatter_add", movement::takes, movement::scatter_add),
+    row("state_write", movement::takes, movement::state_write),
+    row("reduce", reductions::takes, reductions::reduce),
+    row("softmax", reductions::takes, reductions::softmax),
+    row("cumsum", reductions::takes, reductions::cumsum),
+    row("sort", reductions::takes, reductions::sort),
+    row("top_k", reductions::takes, reductions::top_k),
+    row("argmax", reductions::takes, reductions::extreme),
+    row("argmin", reductions::takes, reductions::extreme),
+    row("batch_matmul", products::takes, products::batch_matmul),
+    row("dot_general", products::takes, products::dot_general),
+    row("sdpa", sdpa::takes, sdpa::sdpa),
+    row("conv", windows::takes, windows::conv),
+    row("conv_transpose", windows::takes, windows::conv_transpose),
+    row("pool", windows::takes, windows::pool),
+    row("im2col", windows::takes, windows::im2col),
+    row("interpolate", windows::takes, windows::interpolate),
+    row("random_uniform", random::takes, random::uniform),
+    row("random_normal", random::takes, random::normal),
 ];
 
 /// What the lowerings take.

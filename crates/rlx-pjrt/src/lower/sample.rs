@@ -3,7 +3,7 @@
 //! Where the sampler of the core selects by radix, this one sorts: the tokens that top-k and top-p keep are a run of
 //! the order of (distance, id), so that its last token decides of every other.
 
-use super::Node;
+use super::{Node, random, scan};
 use super::builder::{Builder, El, V};
 use super::control::word;
 use super::takes::{Taken, fits, knows};
@@ -224,10 +224,10 @@ fn drawn(b: &mut Builder, logits: &V, most: &V, words: &V, block: &V) -> V {
     let kept = b.and(&kept, &heavy);
     let zero = b.integer(El::U64, &[n], 0);
     let w = b.select(&kept, &w, &zero);
-    let sums = running(b, &w);
+    let sums = scan::running_of(b, &w);
     let total = b.part(&sums, 0, n - 1, 1);
     let total = b.reshape(&total, &[]);
-    let random = random(b, words, block);
+    let random = first_word(b, words, block);
     let random = b.convert(&random, El::U64);
     let target = scaled(b, &total, &random, 32);
     let target = b.repeat(&target, &[n], &[]);
@@ -252,7 +252,7 @@ fn cut(b: &mut Builder, q: &V, ids: &V, top_k: &V, top_p: &V) -> Vec<V> {
     let w = weights(b, &sorted[0]);
     let zero = b.integer(El::U64, &[n], 0);
     let w = b.select(&kept, &w, &zero);
-    let sums = running(b, &w);
+    let sums = scan::running_of(b, &w);
     let total = b.part(&sums, 0, n - 1, 1);
     let total = b.reshape(&total, &[]);
     let share = b.convert(top_p, El::U64);
@@ -274,45 +274,15 @@ fn cut(b: &mut Builder, q: &V, ids: &V, top_k: &V, top_p: &V) -> Vec<V> {
     sorted.iter().map(|x| b.take(x, &last, 0)).collect::<Vec<_>>().iter().map(|x| b.reshape(x, &[])).collect()
 }
 
-/// Sums of all elements up to each.
-pub(super) fn running(b: &mut Builder, x: &V) -> V {
-    let (n, mut sums, mut step) = (x.dims[0], x.clone(), 1);
-    let zero = b.scalar(x.el, 0.0);
-    while step < n {
-        let first = b.part(&sums, 0, 0, n - step);
-        let moved = b.pad(&first, &zero, &[step as i64], &[0], &[0]);
-        sums = b.add(&sums, &moved);
-        step *= 2;
-    }
-    sums
-}
-
 /// Philox's first word for the seed and the position.
-fn random(b: &mut Builder, words: &V, block: &V) -> V {
+fn first_word(b: &mut Builder, words: &V, block: &V) -> V {
     let past = word(b, block, control::PAST as u64);
     let len = word(b, block, control::LEN as u64);
     let zero = b.integer(El::U32, &[], 0);
-    let mut c = [b.add(&past, &len), zero.clone(), zero.clone(), zero];
-    let mut key = [params::SEED_LO, params::SEED_HI].map(|at| param(b, words, at));
-    for _ in 0..10 {
-        let [left, right] = [(0xD251_1F53, 0), (0xCD9E_8D57, 2)].map(|(by, i): (u64, usize)| {
-            let wide = b.convert(&c[i], El::U64);
-            let by = b.integer(El::U64, &[], by);
-            let product = b.mul(&wide, &by);
-            let high = b.shift_right(&product, 32);
-            [b.convert(&high, El::U32), b.convert(&product, El::U32)]
-        });
-        let first = b.binary("xor", &right[0], &c[1]);
-        let first = b.binary("xor", &first, &key[0]);
-        let third = b.binary("xor", &left[0], &c[3]);
-        let third = b.binary("xor", &third, &key[1]);
-        c = [first, right[1].clone(), third, left[1].clone()];
-        key = [(0, 0x9E37_79B9), (1, 0xBB67_AE85)].map(|(i, by): (usize, u64)| {
-            let by = b.integer(El::U32, &[], by);
-            b.add(&key[i], &by)
-        });
-    }
-    c[0].clone()
+    let counter = [b.add(&past, &len), zero.clone(), zero.clone(), zero];
+    let key = [params::SEED_LO, params::SEED_HI].map(|at| param(b, words, at));
+    let [first, ..] = random::philox(b, counter, key);
+    first
 }
 
 /// The control block behind the token.
