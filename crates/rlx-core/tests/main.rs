@@ -15,6 +15,7 @@ mod fuzz;
 mod gated_delta_net;
 mod generate;
 mod gguf_metadata;
+mod graph_device;
 mod graphs;
 #[path = "../../../tests/support/held.rs"]
 mod held;

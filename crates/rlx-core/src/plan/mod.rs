@@ -9,6 +9,7 @@ mod arena;
 mod at_run;
 pub mod check;
 mod check_rows;
+mod closed;
 mod constants;
 mod fingerprint;
 mod lifetimes;
@@ -27,6 +28,7 @@ mod weights;
 
 pub use arena::ALIGNMENT;
 pub use at_run::{at_run, plan_bounded};
+pub use closed::{Closed, closed};
 pub(crate) use constants::{at_load, tables};
 pub(crate) use fingerprint::Hasher;
 pub use fingerprint::hash;

@@ -443,6 +443,13 @@ impl WeightPlan {
         Ok(())
     }
 
+    /// The entry that has a weight's bytes, and where they begin in it.
+    pub fn home(&self, name: &str) -> Option<(usize, u64)> {
+        let own = self.entries.iter().position(|e| e.name == name).map(|i| (i, 0));
+        let within = || self.within.iter().find(|w| w.name == name).map(|w| (w.entry, w.offset));
+        own.or_else(within)
+    }
+
     /// Bytes of all buffers.
     pub fn bytes(&self) -> u64 {
         self.buffers.iter().map(|b| b.bytes).sum()

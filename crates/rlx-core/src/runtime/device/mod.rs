@@ -4,6 +4,7 @@
 //! across an await; natively an executor may be used from any thread. Work that takes time returns a [`Ticket`],
 //! whose answer comes from [`Device::poll`].
 
+pub mod graph;
 pub mod shared;
 pub mod table;
 
