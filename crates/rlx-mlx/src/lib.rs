@@ -12,5 +12,5 @@ mod target;
 mod weights;
 
 pub use backend::{Mlx, open};
-pub use shim::find::{Installed, find};
+pub use shim::find::{Installed, find, find_in};
 pub use target::target;

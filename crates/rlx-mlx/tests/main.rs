@@ -1,1 +1,13 @@
-fn main() {}
+//! Every integration test of this executor in one binary, on MLX's CPU: `scripts/mlx.sh` fetches it.
+
+mod common;
+#[path = "../../../tests/support/language.rs"]
+mod language;
+#[path = "../../../tests/support/load.rs"]
+mod load;
+mod model;
+mod operators;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
+#[path = "../../../tests/support/step.rs"]
+mod step;

@@ -10,13 +10,15 @@ use crate::shim::find::{self, Installed};
 use crate::tape::Kind;
 use crate::weights::repack;
 use rlx_core::ir::mir::Graph;
+use rlx_core::runtime::device::DeviceInfo;
+use rlx_core::runtime::device::graph::{Argument, Backend, GraphDevice};
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
 use rlx_core::{Code, Error, Result};
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use worker::{Message, Part, Work};
 
@@ -87,7 +89,7 @@ impl Drop for Executable {
 }
 
 /// Bytes on their way to the host.
-pub struct Read(Receiver<Result<Vec<u8>>>);
+pub struct Read(Mutex<Receiver<Result<Vec<u8>>>>);
 
 impl Mlx {
     /// MLX by one that is installed. `cpu`: on the CPU even where there is a GPU.
@@ -157,16 +159,16 @@ impl Mlx {
             };
             let words = packed.words.iter().flat_map(|w| w.to_le_bytes()).collect();
             let bits = i64::from(packed.bits);
-            let mut parts = vec![Part { kind: Kind::U32, dims: sized(groups * bits), bytes: words }];
+            let mut parts =
+                vec![Part { kind: Kind::U32, dims: sized(groups * bits), bytes: words }];
             for numbers in packed.numbers {
                 let bytes = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
                 parts.push(Part { kind: Kind::F32, dims: sized(groups), bytes });
             }
             return self.tensor(parts, true);
         }
-        let kind = Kind::of(ty.dtype).ok_or_else(|| {
-            Error::new(Code::Unsupported, format!("mlx has no tensors of {ty}"))
-        })?;
+        let kind = Kind::of(ty.dtype)
+            .ok_or_else(|| Error::new(Code::Unsupported, format!("mlx has no tensors of {ty}")))?;
         let bytes = match kind {
             // A boolean is 0 or 1, whatever the host has written.
             Kind::Bool => bytes.iter().map(|b| u8::from(*b != 0)).collect(),
@@ -198,7 +200,11 @@ impl Mlx {
     ///
     /// # Errors
     /// `Internal` for other arguments than the graph's; `DeviceLost`.
-    pub fn run(&self, executable: &Executable, arguments: &[(&Tensor, bool)]) -> Result<Vec<Tensor>> {
+    pub fn run(
+        &self,
+        executable: &Executable,
+        arguments: &[(&Tensor, bool)],
+    ) -> Result<Vec<Tensor>> {
         let sizes = arguments.iter().map(|(t, _)| t.arrays.len());
         if !sizes.eq(executable.arguments.iter().copied()) {
             return Err(Error::internal("the arguments are not those of the graph"));
@@ -224,7 +230,7 @@ impl Mlx {
         }
         let (sender, answer) = channel();
         self.line.send(Message::Read(tensor.arrays[0], sender))?;
-        Ok(Read(answer))
+        Ok(Read(Mutex::new(answer)))
     }
 
     /// The bytes, once they are there; with `wait`, until they are there.
@@ -232,12 +238,13 @@ impl Mlx {
     /// # Errors
     /// What the runs before it failed with.
     pub fn poll(&self, read: &mut Read, wait: bool) -> Result<Option<Vec<u8>>> {
+        let answers = read.0.get_mut().map_err(|_| gone())?;
         if wait {
-            return read.0.recv().map_err(|_| gone())?.map(Some);
+            return answers.recv().map_err(|_| gone())?.map(Some);
         }
-        let answer = match read.0.try_recv() {
+        let answer = match answers.try_recv() {
             Ok(answer) => Ok(answer),
-            Err(TryRecvError::Empty) => read.0.recv_timeout(WAIT),
+            Err(TryRecvError::Empty) => answers.recv_timeout(WAIT),
             Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
         };
         match answer {
@@ -248,11 +255,51 @@ impl Mlx {
     }
 }
 
+impl Backend for Mlx {
+    type Tensor = Tensor;
+    type Executable = Executable;
+    type Read = Read;
+
+    fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            kind: self.target.name.clone(),
+            adapter: format!("{}, MLX {}", self.device, self.version),
+            ..DeviceInfo::default()
+        }
+    }
+
+    fn upload(&self, ty: &Type, bytes: &[u8]) -> Result<Tensor> {
+        Mlx::upload(self, ty, bytes)
+    }
+
+    fn compile(&self, graph: &Graph) -> Result<Executable> {
+        Mlx::compile(self, graph)
+    }
+
+    fn run(
+        &self,
+        executable: &Executable,
+        arguments: Vec<Argument<Tensor>>,
+    ) -> Result<Vec<Tensor>> {
+        let given = |a: &Argument<Tensor>| matches!(a, Argument::Given(_));
+        let all: Vec<_> = arguments.iter().map(|a| (a.tensor(), given(a))).collect();
+        Mlx::run(self, executable, &all)
+    }
+
+    fn read(&self, tensor: &Tensor) -> Result<Read> {
+        Mlx::read(self, tensor)
+    }
+
+    fn poll(&self, read: &mut Read, wait: bool) -> Result<Option<Vec<u8>>> {
+        Mlx::poll(self, read, wait)
+    }
+}
+
 /// Opens the MLX that is installed: on a GPU if it has one, unless `RLX_MLX_CPU` is set.
 ///
 /// # Errors
 /// `Unsupported` where there is none, or where the shim does not compile or load.
-pub fn open() -> Result<Mlx> {
+pub fn open() -> Result<GraphDevice<Mlx>> {
     let cpu = env::var_os("RLX_MLX_CPU").is_some_and(|v| !v.is_empty());
-    Mlx::new(&find::find()?, cpu)
+    Ok(GraphDevice::new(Mlx::new(&find::find()?, cpu)?, crate::target()))
 }

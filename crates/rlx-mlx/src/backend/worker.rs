@@ -35,7 +35,11 @@ pub(super) enum Message {
     Compile(u64, Work, Sender<Result<()>>),
     FreeProgram(u64),
     /// Arrays by number, and whether each is given away.
-    Run { program: u64, arguments: Vec<(u64, bool)>, results: Vec<u64> },
+    Run {
+        program: u64,
+        arguments: Vec<(u64, bool)>,
+        results: Vec<u64>,
+    },
     Read(u64, Sender<Result<Vec<u8>>>),
 }
 
@@ -105,17 +109,15 @@ impl State {
             Message::FreeProgram(number) => {
                 self.programs.remove(&number);
             }
-            Message::Run { program, arguments, results } => {
-                match self.queue(program, &arguments) {
-                    Ok(made) => {
-                        let made = made.into_iter().map(|array| Ok(Rc::new(array)));
-                        self.arrays.extend(results.into_iter().zip(made));
-                    }
-                    Err(e) => {
-                        self.arrays.extend(results.into_iter().map(|n| (n, Err(e.clone()))));
-                    }
+            Message::Run { program, arguments, results } => match self.queue(program, &arguments) {
+                Ok(made) => {
+                    let made = made.into_iter().map(|array| Ok(Rc::new(array)));
+                    self.arrays.extend(results.into_iter().zip(made));
                 }
-            }
+                Err(e) => {
+                    self.arrays.extend(results.into_iter().map(|n| (n, Err(e.clone()))));
+                }
+            },
             Message::Read(number, answer) => match self.array(number).and_then(|a| a.rows()) {
                 Ok(rows) => self.reads.push_back((rows, answer)),
                 Err(e) => {
@@ -159,7 +161,8 @@ impl State {
         }
         let missing = || Error::internal(format!("MLX has no program {number}"));
         let compiled = self.programs.get(&number).ok_or_else(missing)?;
-        let greedy = compiled.greedy.as_ref().filter(|(at, _)| all.get(*at).is_some_and(takes_best));
+        let greedy =
+            compiled.greedy.as_ref().filter(|(at, _)| all.get(*at).is_some_and(takes_best));
         let program = greedy.map_or(&compiled.program, |(_, program)| program);
         let given = arguments.iter().map(|a| a.1);
         let all = all.into_iter().zip(given).map(|(array, given)| match Rc::try_unwrap(array) {

@@ -185,11 +185,7 @@ pub(crate) fn lower(graph: &Graph, target: &Target) -> Result<Lowered> {
     Ok(Lowered { words, greedy, results, arguments })
 }
 
-fn lower_as(
-    graph: &Graph,
-    target: &Target,
-    greedy: bool,
-) -> Result<(Vec<i64>, Vec<usize>, usize)> {
+fn lower_as(graph: &Graph, target: &Target, greedy: bool) -> Result<(Vec<i64>, Vec<usize>, usize)> {
     let mut t = Tape::default();
     let mut values: Vec<Option<Value>> = vec![None; graph.types.len()];
     let mut arguments = Vec::with_capacity(graph.params.len());

@@ -187,8 +187,7 @@ fn weights(t: &mut Tape, q: Reg) -> Reg {
     const COEFFICIENTS: [i64; 6] =
         [2_034_856, 19_794_886, 118_784_456, 515_800_015, 1_488_517_413, 1 << 31];
     let q = t.cast(q, Kind::U64);
-    let [low, sixteen, far, nothing] =
-        [0xFFFF, 16, FAR.into(), 0].map(|n| t.integer(Kind::U64, n));
+    let [low, sixteen, far, nothing] = [0xFFFF, 16, FAR.into(), 0].map(|n| t.integer(Kind::U64, n));
     let fraction = t.bit_and(q, low);
     let mut sum = t.integer(Kind::U64, COEFFICIENTS[0]);
     for c in &COEFFICIENTS[1..] {
@@ -352,8 +351,8 @@ fn advanced(t: &mut Tape, step: &Step, id: Reg) -> Reg {
     let is_stop = t.reduce(Code::Any, is_stop, &[0], false);
     let (at_limit, at_end) = (t.ge(count, limit), t.ge(past, capacity));
     let is_full = t.or(at_limit, at_end);
-    let [stopped, full, running] = [control::STOPPED, control::FULL, control::RUNNING]
-        .map(|n| t.integer(Kind::U32, n.into()));
+    let [stopped, full, running] =
+        [control::STOPPED, control::FULL, control::RUNNING].map(|n| t.integer(Kind::U32, n.into()));
     let done = t.select(is_full, full, running);
     let done = t.select(is_stop, stopped, done);
     let mut words = [zero; control::WORDS];

@@ -25,19 +25,27 @@ pub struct Installed {
 /// `Unsupported` where there is none, or where it is too old; with `RLX_MLX` where that names no MLX.
 pub fn find() -> Result<Installed> {
     if let Some(named) = env::var_os("RLX_MLX").filter(|v| !v.is_empty()) {
-        let named = PathBuf::from(named);
-        return at(&named)?.ok_or_else(|| {
-            missing(format!("RLX_MLX is {}, which has no MLX", named.display()))
-                .hint("name the folder that has include/mlx and lib/libmlx")
-        });
+        return find_in(Path::new(&named)).map_err(|e| e.at("RLX_MLX"));
     }
     for folder in usual() {
         if let Some(found) = at(&folder)? {
             return Ok(found);
         }
     }
-    Err(missing("MLX is not installed".into())
-        .hint("pip install mlx (on Linux mlx-cpu), brew install mlx, or name its folder in RLX_MLX"))
+    Err(missing("MLX is not installed".into()).hint(
+        "pip install mlx (on Linux mlx-cpu), brew install mlx, or name its folder in RLX_MLX",
+    ))
+}
+
+/// The MLX in a folder, or in its folder `mlx`.
+///
+/// # Errors
+/// `Unsupported` where there is none, or where it is too old.
+pub fn find_in(folder: &Path) -> Result<Installed> {
+    at(folder)?.ok_or_else(|| {
+        missing(format!("{} has no MLX", folder.display()))
+            .hint("name the folder that has include/mlx and lib/libmlx")
+    })
 }
 
 fn missing(what: String) -> Error {
@@ -74,11 +82,7 @@ fn version(header: &str) -> Option<[u32; 3]> {
         let line = lines.find_map(|l| l.trim().strip_prefix(name))?;
         line.split_whitespace().next()?.parse().ok()
     };
-    Some([
-        number("MLX_VERSION_MAJOR")?,
-        number("MLX_VERSION_MINOR")?,
-        number("MLX_VERSION_PATCH")?,
-    ])
+    Some([number("MLX_VERSION_MAJOR")?, number("MLX_VERSION_MINOR")?, number("MLX_VERSION_PATCH")?])
 }
 
 /// Folders where packages may have put MLX.

@@ -3,6 +3,8 @@
 //! MLX's graphs belong to the thread that makes them, so none of these leaves its thread: they are neither `Send` nor
 //! `Sync`, because of their pointers.
 
+#![allow(unsafe_code)]
+
 mod compile;
 pub mod find;
 
@@ -130,9 +132,8 @@ impl Shim {
             return Err(Error::new(Code::Unsupported, what).hint("install MLX anew"));
         }
         // SAFETY: as above.
-        let rc = unsafe {
-            (functions.device)(cpu.into(), buffer.as_mut_ptr().cast(), buffer.len())
-        };
+        let rc =
+            unsafe { (functions.device)(cpu.into(), buffer.as_mut_ptr().cast(), buffer.len()) };
         if rc != 0 {
             return Err(failed(&buffer));
         }
@@ -148,12 +149,7 @@ impl Shim {
     ///
     /// # Errors
     /// `OutOfMemory`; `DeviceLost` for bytes that do not fit the sizes.
-    pub(crate) fn upload(
-        self: &Rc<Self>,
-        dtype: i64,
-        dims: &[i64],
-        bytes: &[u8],
-    ) -> Result<Array> {
+    pub(crate) fn upload(self: &Rc<Self>, dtype: i64, dims: &[i64], bytes: &[u8]) -> Result<Array> {
         let (mut object, mut error) = (ptr::null_mut(), [0u8; ROOM]);
         // SAFETY: every pointer is of a slice with the length beside it, and lives through the call.
         let rc = unsafe {
@@ -256,12 +252,7 @@ impl Array {
         // SAFETY: the array is alive, and the buffer has the length beside it.
         let rc = unsafe {
             let room = error.len();
-            (self.shim.functions.read)(
-                self.object,
-                &mut object,
-                error.as_mut_ptr().cast(),
-                room,
-            )
+            (self.shim.functions.read)(self.object, &mut object, error.as_mut_ptr().cast(), room)
         };
         if rc == 0 { Ok(self.shim.array(object)) } else { Err(failed(&error)) }
     }

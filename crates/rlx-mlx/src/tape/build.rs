@@ -55,7 +55,14 @@ impl Tape {
     }
 
     /// Elements `start .. stop` of one axis, of an array of these sizes.
-    pub(crate) fn slice(&mut self, x: Reg, dims: &[i64], axis: usize, start: i64, stop: i64) -> Reg {
+    pub(crate) fn slice(
+        &mut self,
+        x: Reg,
+        dims: &[i64],
+        axis: usize,
+        start: i64,
+        stop: i64,
+    ) -> Reg {
         let rank = dims.len();
         let mut ints = vec![0; 1 + 3 * rank];
         ints[0] = rank as i64;
@@ -91,8 +98,7 @@ impl Tape {
 
     /// A reduction along axes, which stay as axes of one element if `keep`.
     pub(crate) fn reduce(&mut self, code: Code, x: Reg, axes: &[i64], keep: bool) -> Reg {
-        let ints: Vec<i64> =
-            std::iter::once(i64::from(keep)).chain(axes.iter().copied()).collect();
+        let ints: Vec<i64> = std::iter::once(i64::from(keep)).chain(axes.iter().copied()).collect();
         self.with(code, &[x], &ints)
     }
 

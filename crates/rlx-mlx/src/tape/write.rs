@@ -23,8 +23,7 @@ pub(super) fn words(tape: &Tape, results: &[Reg]) -> Vec<i64> {
         }
     }
     let number = |r: &Reg| numbers[r.0 as usize];
-    let kept: Vec<usize> =
-        (0..tape.instructions.len()).filter(|i| used[parameters + i]).collect();
+    let kept: Vec<usize> = (0..tape.instructions.len()).filter(|i| used[parameters + i]).collect();
     let mut last = vec![usize::MAX; total];
     for &i in &kept {
         tape.instructions[i].inputs.iter().for_each(|r| last[r.0 as usize] = i);
@@ -34,12 +33,8 @@ pub(super) fn words(tape: &Tape, results: &[Reg]) -> Vec<i64> {
     let mut out = vec![parameters as i64, kept.len() as i64, results.len() as i64];
     for i in kept {
         let instruction = &tape.instructions[i];
-        let mut dropped: Vec<i64> = instruction
-            .inputs
-            .iter()
-            .filter(|r| last[r.0 as usize] == i)
-            .map(number)
-            .collect();
+        let mut dropped: Vec<i64> =
+            instruction.inputs.iter().filter(|r| last[r.0 as usize] == i).map(number).collect();
         dropped.sort_unstable();
         dropped.dedup();
         let lists = [

@@ -113,9 +113,11 @@ pub(super) fn of_block(format: F, b: &[u8], q: &mut [u8], scales: &mut [[f32; 2]
 /// A block of numbers that are multiples of a unit.
 fn multiples(format: F, b: &[u8], q: &mut [u8], scales: &mut [[f32; 2]]) {
     let layout = layout(format);
-    // Half of the integers are below 0.
-    let offset = f32::from(1u8 << (layout.bits - 1));
-    let most = 2.0 * offset - 1.0;
+    // Half of the integers are below 0; of 2 bits they are -1 to 2.
+    let (offset, most) = match layout.bits {
+        2 => (1.0, 3.0),
+        bits => (f32::from(1u8 << (bits - 1)), f32::from(u8::MAX >> (8 - bits))),
+    };
     let mut numbers = [0f32; 256];
     let numbers = &mut numbers[..q.len()];
     // The lengths are the format's, which is all that the decoder asks.

@@ -147,8 +147,7 @@ pub(crate) fn repack(format: BlockFormat, bytes: &[u8]) -> Result<Repacked> {
     }
     let blocks = bytes.len() / size;
     let groups = elements / GROUP;
-    let (per_block, kinds) =
-        (groups * usize::from(layout.bits), if layout.halves { 4 } else { 2 });
+    let (per_block, kinds) = (groups * usize::from(layout.bits), if layout.halves { 4 } else { 2 });
     let mut words = vec![0u32; blocks * per_block];
     let mut numbers = vec![vec![0f32; blocks * groups]; kinds];
     let threads = thread::available_parallelism().map_or(1, usize::from);
