@@ -5,11 +5,18 @@
 
 mod attention;
 mod control;
+mod delta_net;
+mod elementwise;
 mod functions;
 mod gather;
+mod grouped_matmul;
+mod indexed;
 mod kv_write;
 mod matmul;
+mod movement;
 mod norms;
+mod products;
+mod reductions;
 mod rope;
 mod sample;
 mod take_rows;
@@ -141,6 +148,35 @@ const ROWS: &[Row] = &[
     row("sample", sample::takes, sample::sample),
     row("map", functions::takes_map, functions::map),
     row("zip", functions::takes_zip, functions::zip),
+    row("elementwise_region", elementwise::takes_region, elementwise::region),
+    row("grouped_matmul", grouped_matmul::takes, grouped_matmul::grouped_matmul),
+    row("delta_net", delta_net::takes, delta_net::delta_net),
+    row("gated_delta_net", delta_net::takes, delta_net::gated_delta_net),
+    row("compare", elementwise::takes, elementwise::compare),
+    row("select", elementwise::takes, elementwise::select),
+    row("clamp", elementwise::takes_clamp, elementwise::clamp),
+    row("cast", elementwise::takes_cast, elementwise::cast),
+    row("slice", movement::takes, movement::slice),
+    row("concat", movement::takes, movement::concat),
+    row("transpose", movement::takes, movement::transpose),
+    row("expand", movement::takes, movement::expand),
+    row("reverse", movement::takes, movement::reverse),
+    row("roll", movement::takes, movement::roll),
+    row("pad", movement::takes, movement::pad),
+    row("iota", movement::takes, movement::iota),
+    row("constant", movement::takes, movement::constant),
+    row("gather_elements", indexed::takes, indexed::gather_elements),
+    row("scatter_add", indexed::takes, indexed::scatter_add),
+    row("state_write", indexed::takes_write, indexed::state_write),
+    row("reduce", reductions::takes, reductions::reduce),
+    row("softmax", reductions::takes_softmax, reductions::softmax),
+    row("cumsum", reductions::takes, reductions::cumsum),
+    row("argmax", reductions::takes, reductions::arg),
+    row("argmin", reductions::takes, reductions::arg),
+    row("sort", reductions::takes_order, reductions::sort),
+    row("top_k", reductions::takes_order, reductions::top_k),
+    row("batch_matmul", products::takes, products::batch_matmul),
+    row("dot_general", products::takes, products::dot_general),
 ];
 
 /// What the lowerings take.

@@ -164,14 +164,6 @@ array integers(const Call& c) {
   return mx::astype(array(all.data(), mx::Shape{n}, mx::int64), type);
 }
 
-array floats(const Call& c) {
-  mx::Dtype type = c.dtype(0);
-  std::vector<float> all;
-  for (double x : c.of.numbers) all.push_back(static_cast<float>(x));
-  int n = static_cast<int>(all.size());
-  return mx::astype(array(all.data(), mx::Shape{n}, mx::float32), type);
-}
-
 array scalar(const Call& c) {
   mx::Dtype type = c.dtype(0);
   if (c.of.numbers.empty()) return mx::astype(array(c.integer(1), mx::int64), type);
@@ -216,7 +208,6 @@ array call(const Call& c) {
   switch (c.of.code) {
     case Code::Scalar: return scalar(c);
     case Code::Integers: return integers(c);
-    case Code::Floats: return floats(c);
     case Code::Arange: return mx::astype(mx::arange(c.small(1)), c.dtype(0));
     case Code::AsType: return mx::astype(c.in(0), c.dtype(0));
     case Code::View: return mx::view(c.in(0), c.dtype(0));
@@ -233,9 +224,8 @@ array call(const Call& c) {
     }
     case Code::Take: return mx::take(c.in(0), c.in(1), c.small(0));
     case Code::TakeAlong: return mx::take_along_axis(c.in(0), c.in(1), c.small(0));
-    case Code::PutAlong: return mx::put_along_axis(c.in(0), c.in(1), c.in(2), c.small(0));
     case Code::Scatter: return mx::scatter(c.in(0), c.in(1), c.in(2), c.small(0));
-    case Code::ScatterAddAlong: return mx::scatter_add_axis(c.in(0), c.in(1), c.in(2), c.small(0));
+    case Code::ScatterAdd: return mx::scatter_add(c.in(0), c.in(1), c.in(2), c.small(0));
     case Code::Pad: return pad(c);
     case Code::Flip: return mx::flip(c.in(0), c.axes(0));
     case Code::Roll: return mx::roll(c.in(0), c.small(0), c.small(1));
@@ -286,14 +276,11 @@ array call(const Call& c) {
     case Code::IsFinite: return mx::isfinite(c.in(0));
     // Integer 0 says whether axes of one element stay.
     case Code::Sum: return mx::sum(c.in(0), c.axes(1), c.integer(0) != 0);
-    case Code::Mean: return mx::mean(c.in(0), c.axes(1), c.integer(0) != 0);
     case Code::Max: return mx::max(c.in(0), c.axes(1), c.integer(0) != 0);
     case Code::Min: return mx::min(c.in(0), c.axes(1), c.integer(0) != 0);
     case Code::Prod: return mx::prod(c.in(0), c.axes(1), c.integer(0) != 0);
-    case Code::All: return mx::all(c.in(0), c.axes(1), c.integer(0) != 0);
     case Code::Any: return mx::any(c.in(0), c.axes(1), c.integer(0) != 0);
     case Code::ArgMax: return mx::argmax(c.in(0), c.small(0), true);
-    case Code::ArgMin: return mx::argmin(c.in(0), c.small(0), true);
     case Code::ArgSort: return mx::argsort(c.in(0), c.small(0));
     case Code::Sort: return mx::sort(c.in(0), c.small(0));
     case Code::CumSum: return mx::cumsum(c.in(0), c.small(0), c.integer(1) != 0, c.integer(2) != 0);

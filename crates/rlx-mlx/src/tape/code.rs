@@ -13,15 +13,15 @@ macro_rules! codes {
 }
 
 codes! {
-    Scalar, Integers, Floats, Arange,
+    Scalar, Integers, Arange,
     AsType, View, Reshape, Broadcast, Transpose, Contiguous, Slice, SliceUpdateAt, Concat,
-    Take, TakeAlong, PutAlong, Scatter, ScatterAddAlong, Pad, Flip, Roll,
+    Take, TakeAlong, Scatter, ScatterAdd, Pad, Flip, Roll,
     Add, Sub, Mul, Div, FloorDiv, Remainder, Power, Maximum, Minimum,
     Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalNot,
     BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight, Where,
     Negative, Exp, Expm1, Log, Log1p, Sqrt, Rsqrt, Abs, Sin, Cos, Tan, Arctan, Reciprocal,
     Round, Floor, Ceil, Tanh, Sigmoid, Erf, IsNan, IsFinite,
-    Sum, Mean, Max, Min, Prod, All, Any, ArgMax, ArgMin, ArgSort, Sort, CumSum, Softmax,
+    Sum, Max, Min, Prod, Any, ArgMax, ArgSort, Sort, CumSum, Softmax,
     MatMul, QuantizedMatMul, GatherQuantizedMatMul, GatherMatMul, Dequantize,
     RmsNorm, LayerNorm, Attention, Conv,
 }
