@@ -20,6 +20,8 @@ mod model;
 mod moves;
 mod networks;
 mod operators;
+#[path = "../../../tests/support/packed_rows.rs"]
+mod packed_rows;
 mod recorder;
 mod recurrent;
 mod rocm;

@@ -1,6 +1,6 @@
 //! MLX as tests open it, and one operator as a graph of its own.
 
-pub use crate::step::{Buffers, Operand, floats};
+pub use crate::step::{Buffers, Operand, Rng, floats, state};
 use rlx_core::Result;
 use rlx_core::compare::difference;
 use rlx_core::ir::lir::Space;
@@ -125,8 +125,8 @@ pub fn agrees(op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
 }
 
 /// The bytes of every result.
-pub fn run_op(op: impl Into<Op>, operands: &[Operand]) -> Vec<Vec<u8>> {
-    run(&device(), &case(op, operands, Buffers::One)).unwrap_or_else(|e| panic!("{e}"))
+pub fn run_op(d: &Arc<TestDevice>, op: impl Into<Op>, operands: &[Operand]) -> Vec<Vec<u8>> {
+    run(d, &case(op, operands, Buffers::One)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 pub fn f64s(bytes: &[u8]) -> Vec<f64> {

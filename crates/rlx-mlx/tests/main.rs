@@ -1,6 +1,8 @@
 //! Every integration test of this executor in one binary, on MLX's CPU: `scripts/mlx.sh` fetches it.
 
 mod common;
+#[path = "../../../tests/support/graphs/mod.rs"]
+mod graphs;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]

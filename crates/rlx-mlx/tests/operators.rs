@@ -1,6 +1,6 @@
 //! Operators of language models on MLX against `rlx_core::reference`.
 
-use crate::common::{agrees, f64s, run_op, truth};
+use crate::common::{agrees, device, f64s, run_op, truth};
 use crate::step::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
@@ -28,7 +28,7 @@ fn every_function_of_a_number_is_computed() {
         let defined: Vec<f32> =
             xs.into_iter().filter(|x| f.eval(f64::from(*x)).is_finite()).collect();
         let n = defined.len() as u64;
-        let got = floats(&run_op(Map { f }, &[input(&[n], &defined)])[0]);
+        let got = floats(&run_op(&device(), Map { f }, &[input(&[n], &defined)])[0]);
         for (x, y) in defined.iter().zip(got) {
             let want = f.eval(f64::from(*x));
             let off = (f64::from(y) - want).abs();
@@ -76,7 +76,7 @@ fn rows_of_a_table_are_decoded() {
         // An id past the end reads the last row.
         let operands = [table, ids(&[4, 0, 2, 9, 2])];
         let op = Op::from(Gather::default());
-        let (got, want) = (run_op(op.clone(), &operands), truth(&op, &operands));
+        let (got, want) = (run_op(&device(), op.clone(), &operands), truth(&op, &operands));
         // A zero may have another sign: MLX adds a bias.
         let (got, want) = (floats(&got[0]), floats(&want[0]));
         assert!(got == want, "{dtype}: the numbers of the reference");
@@ -238,7 +238,7 @@ fn heads_turn_in_both_styles_and_the_rest_passes_through() {
             ];
             let op = Op::from(Rope { style, head_dim });
             let want = truth(&op, &operands);
-            let got = run_op(op, &operands);
+            let got = run_op(&device(), op, &operands);
             let want = f64s(rows_of(&want[0], 3, width));
             assert_close(style.name(), &floats(rows_of(&got[0], 3, width)), &want, 2e-6);
         }
@@ -267,7 +267,7 @@ fn caches_take_real_rows_and_nothing_once_done() {
             let operands = [cache(&mut rng, dtype, heads, 8, e), x, control(past, len, done)];
             let op = Op::from(KvWrite { ring });
             let want = truth(&op, &operands);
-            let got = run_op(op, &operands);
+            let got = run_op(&device(), op, &operands);
             let what = format!("{dtype} rows {rows} len {len} past {past} done {done}");
             let different = got[0].iter().zip(&want[0]).filter(|(a, b)| a != b).count();
             // A quotient that is a half of a step may round to either side.
@@ -295,7 +295,7 @@ fn attention_sees_the_past_and_its_own_rows() {
                 ];
                 let op = Op::from(Attention::causal(e as usize, 0.3));
                 let want = truth(&op, &operands);
-                let got = run_op(op, &operands);
+                let got = run_op(&device(), op, &operands);
                 let want = f64s(rows_of(&want[0], len, width));
                 let what = format!("{dtype} head {e} past {past} rows {rows}");
                 assert_close(&what, &floats(rows_of(&got[0], len, width)), &want, 5e-6);
@@ -321,7 +321,7 @@ fn attention_sees_the_past_and_its_own_rows() {
         }
         let op = Op::from(op);
         let want = truth(&op, &operands);
-        let got = run_op(op.clone(), &operands);
+        let got = run_op(&device(), op.clone(), &operands);
         let want = f64s(rows_of(&want[0], 3, 20));
         assert_close(&format!("{op:?}"), &floats(rows_of(&got[0], 3, 20)), &want, 5e-6);
     }
@@ -361,7 +361,7 @@ fn attention_of_many_rows_comes_by_tiles() {
         let what = format!("{op:?} past {past}");
         let op = Op::from(op);
         let want = truth(&op, &operands);
-        let got = run_op(op, &operands);
+        let got = run_op(&device(), op, &operands);
         let want = f64s(rows_of(&want[0], len - 2, width));
         assert_close(&what, &floats(rows_of(&got[0], len - 2, width)), &want, 5e-6);
     }
@@ -373,7 +373,11 @@ fn take_rows_counts_from_the_last_real_one() {
     for (s, rows, len) in [(7u64, 1u64, 5u32), (7, 3, 2), (1, 1, 1)] {
         let operands = [input(&[s, 33], &rng.floats(s as usize * 33)), control(4, len, 0)];
         let op = Op::from(TakeRows { rows: rows.into() });
-        assert_eq!(run_op(op.clone(), &operands), truth(&op, &operands), "{s} {rows} {len}");
+        assert_eq!(
+            run_op(&device(), op.clone(), &operands),
+            truth(&op, &operands),
+            "{s} {rows} {len}"
+        );
     }
 }
 
@@ -413,7 +417,8 @@ fn sampling_chooses_and_advances_as_the_core_does() {
                 state(DType::U32, &[vocab as u64], u32_bytes(&counts)),
                 state(DType::U32, &[16], u32_bytes(&ctl.to_words())),
             ];
-            let (got, want) = (run_op(Sample, &operands), truth(&Op::from(Sample), &operands));
+            let (got, want) =
+                (run_op(&device(), Sample, &operands), truth(&Op::from(Sample), &operands));
             assert_eq!(words(&got[1]), words(&want[1]), "control of case {i} at {past}");
             assert_eq!(got[0], want[0], "counts of case {i}");
         }

@@ -83,8 +83,9 @@ pub(super) fn attention(c: &mut Call<'_>) -> Result<Vec<Reg>> {
     let v = t.reshape(v, &[1, kv_heads, n, e]);
     let mask = t.reshape(mask, &[1, 1, s, n]);
     let sizes = [1, heads, kv_heads, s, n, e];
-    let scores = Scores { scale: op.scale, softcap: op.softcap, mask: Some(mask), sinks };
-    let y = attend(t, [q, k, v], &scores, sizes);
+    let scores =
+        Scores { scale: op.scale, softcap: op.softcap, mask: Some(mask), bias: None, sinks };
+    let y = attend(t, [q, k, v], &scores, sizes, e);
     let y = t.transpose(y, &[0, 2, 1, 3]);
     Ok(vec![t.reshape(y, &[s, width])])
 }
@@ -95,32 +96,45 @@ pub(super) struct Scores {
     pub softcap: Option<f32>,
     /// Which are there, as booleans that broadcast to `[batch, heads, rows, positions]`.
     pub mask: Option<Reg>,
+    /// What is added to them, as it broadcasts to that.
+    pub bias: Option<Reg>,
     /// One more score of each head.
     pub sinks: Option<Reg>,
 }
 
-/// `softmax(scores of q and k) v` of `q [B, H, S, E]` and `k, v [B, K, N, E]`, in f32; sizes are `[B, H, K, S, N, E]`.
-pub(super) fn attend(t: &mut Tape, qkv: [Reg; 3], how: &Scores, sizes: [i64; 6]) -> Reg {
-    let [q, k, v] = qkv;
-    let [b, heads, kv_heads, s, n, e] = sizes;
-    let Some(cap) = how.softcap else {
+/// `softmax(scores of q and k) v` of `q [B, H, S, E]`, `k [B, K, N, E]` and `v [B, K, N, V]`, in f32; sizes are
+/// `[B, H, K, S, N, E]`. MLX has it in one call where nothing but a scale, a mask and sinks change the scores.
+pub(super) fn attend(
+    t: &mut Tape,
+    [q, k, v]: [Reg; 3],
+    how: &Scores,
+    [b, heads, kv_heads, s, n, e]: [i64; 6],
+    width: i64,
+) -> Reg {
+    if how.softcap.is_none() && how.bias.is_none() {
         let mut inputs = vec![q, k, v];
         inputs.extend(how.mask);
         inputs.extend(how.sinks);
         let flags = [how.mask.is_some(), how.sinks.is_some()].map(i64::from);
         return t.call(Code::Attention, &inputs, &flags, &[how.scale.into()]);
-    };
+    }
     let group = heads / kv_heads;
     let q = t.reshape(q, &[b, kv_heads, group, s, e]);
-    let (k, v) = (t.reshape(k, &[b, kv_heads, 1, n, e]), t.reshape(v, &[b, kv_heads, 1, n, e]));
+    let (k, v) = (t.reshape(k, &[b, kv_heads, 1, n, e]), t.reshape(v, &[b, kv_heads, 1, n, width]));
     let k = t.transpose(k, &[0, 1, 2, 4, 3]);
     let scores = t.matmul(q, k);
     let mut scores = t.reshape(scores, &[b, heads, s, n]);
-    let by = t.float(how.scale / cap);
+    let by = t.float(how.scale);
     scores = t.mul(scores, by);
-    scores = t.op(Code::Tanh, &[scores]);
-    let cap = t.float(cap);
-    scores = t.mul(scores, cap);
+    if let Some(cap) = how.softcap {
+        let cap = t.float(cap);
+        scores = t.div(scores, cap);
+        scores = t.op(Code::Tanh, &[scores]);
+        scores = t.mul(scores, cap);
+    }
+    if let Some(bias) = how.bias {
+        scores = t.add(scores, bias);
+    }
     if let Some(mask) = how.mask {
         let nothing = t.float(f32::NEG_INFINITY);
         scores = t.select(mask, scores, nothing);
@@ -136,5 +150,5 @@ pub(super) fn attend(t: &mut Tape, qkv: [Reg; 3], how: &Scores, sizes: [i64; 6])
     }
     let weights = t.reshape(weights, &[b, kv_heads, group, s, n]);
     let y = t.matmul(weights, v);
-    t.reshape(y, &[b, heads, s, e])
+    t.reshape(y, &[b, heads, s, width])
 }

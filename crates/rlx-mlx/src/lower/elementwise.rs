@@ -123,8 +123,7 @@ fn whole(t: &mut Tape, x: Reg, from: Kind, to: Kind) -> Reg {
         Kind::I32 => (-2_147_483_648.0, 2_147_483_648.0, i32::MAX.into()),
         _ => (-9_223_372_036_854_775_808.0, 9_223_372_036_854_775_808.0, i64::MAX),
     };
-    let (zero, low, high) =
-        (t.float(0.0), t.number(Kind::F32, least), t.number(Kind::F32, above));
+    let (zero, low, high) = (t.float(0.0), t.number(Kind::F32, least), t.number(Kind::F32, above));
     let (is_low, is_high, nan) = (t.lt(x, low), t.ge(x, high), t.is_nan(x));
     let outside = t.or(is_low, is_high);
     let outside = t.or(outside, nan);

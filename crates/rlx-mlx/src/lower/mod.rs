@@ -5,6 +5,7 @@
 
 mod attention;
 mod control;
+mod conv;
 mod delta_net;
 mod elementwise;
 mod functions;
@@ -16,12 +17,15 @@ mod matmul;
 mod movement;
 mod norms;
 mod products;
+mod random;
 mod reductions;
 mod rope;
 mod sample;
+mod sdpa;
 mod take_rows;
 mod takes;
 mod views;
+mod windows;
 
 use crate::tape::{Kind, Reg, Tape};
 use crate::weights::Packed;
@@ -177,6 +181,16 @@ const ROWS: &[Row] = &[
     row("top_k", reductions::takes_order, reductions::top_k),
     row("batch_matmul", products::takes, products::batch_matmul),
     row("dot_general", products::takes, products::dot_general),
+    row("sdpa", sdpa::takes, sdpa::sdpa),
+    row("layer_norm", norms::takes, norms::layer_norm),
+    row("group_norm", norms::takes, norms::group_norm),
+    row("conv", conv::takes, conv::conv),
+    row("conv_transpose", conv::takes, conv::conv_transpose),
+    row("pool", windows::takes, windows::pool),
+    row("im2col", windows::takes, windows::im2col),
+    row("interpolate", windows::takes_interpolate, windows::interpolate),
+    row("random_uniform", random::takes, random::random),
+    row("random_normal", random::takes, random::random),
 ];
 
 /// What the lowerings take.

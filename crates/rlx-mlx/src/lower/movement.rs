@@ -17,7 +17,7 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
         Op::Reverse(_) => &["axes"],
         Op::Roll(_) => &["shifts", "axes"],
         Op::Pad(_) => &["low", "high", "mode", "value"],
-        Op::Iota(_) => &["dtype", "dims", "axis"],
+        Op::Iota(_) => &["type", "dims", "axis"],
         Op::Constant(_) => return Ok(()),
         _ => return Err("it has no kernel".into()),
     };
@@ -39,7 +39,8 @@ pub(super) fn slice(c: &mut Call<'_>) -> Result<Vec<Reg>> {
     let (start, len) = (start as i64, len as i64);
     let rank = dims.len();
     // The first and the last element in ascending order; a step backwards is a slice that is turned round.
-    let span = op.step.checked_mul((len - 1).max(0)).ok_or_else(|| refused("a long slice".into()))?;
+    let span =
+        op.step.checked_mul((len - 1).max(0)).ok_or_else(|| refused("a long slice".into()))?;
     let (first, last) = if op.step < 0 { (start + span, start) } else { (start, start + span) };
     let stop = if len == 0 { first } else { last + 1 };
     let mut ints = vec![0; 1 + 3 * rank];

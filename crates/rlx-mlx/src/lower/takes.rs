@@ -27,11 +27,6 @@ pub(super) fn is_f32(i: usize, ty: &Type) -> Taken {
     if fits { Ok(()) } else { refuse(i, ty) }
 }
 
-/// Refuses operands that are no tensors of f32.
-pub(super) fn are_f32(operands: &[&Type]) -> Taken {
-    operands.iter().enumerate().try_for_each(|(i, ty)| is_f32(i, ty))
-}
-
 /// Refuses an operand that is no tensor of f32, f16 or bf16.
 pub(super) fn is_float(i: usize, ty: &Type) -> Taken {
     let fits = ty.kind == TypeKind::Tensor && is_common(ty.dtype);

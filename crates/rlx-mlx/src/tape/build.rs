@@ -135,7 +135,6 @@ functions! {
     ge Ge a b;
     and LogicalAnd a b;
     or LogicalOr a b;
-    not LogicalNot a;
     bit_and BitAnd a b;
     bit_or BitOr a b;
     bit_xor BitXor a b;

@@ -14,16 +14,16 @@ macro_rules! codes {
 
 codes! {
     Scalar, Integers, Arange,
-    AsType, View, Reshape, Broadcast, Transpose, Contiguous, Slice, SliceUpdateAt, Concat,
+    AsType, View, Reshape, Broadcast, Transpose, Slice, SliceUpdateAt, Concat,
     Take, TakeAlong, Scatter, ScatterAdd, Pad, Flip, Roll,
     Add, Sub, Mul, Div, FloorDiv, Remainder, Power, Maximum, Minimum,
-    Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalNot,
+    Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr,
     BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight, Where,
     Negative, Exp, Expm1, Log, Log1p, Sqrt, Rsqrt, Abs, Sin, Cos, Tan, Arctan, Reciprocal,
     Round, Floor, Ceil, Tanh, Sigmoid, Erf, IsNan, IsFinite,
     Sum, Max, Min, Prod, Any, ArgMax, ArgSort, Sort, CumSum, Softmax,
     MatMul, QuantizedMatMul, GatherQuantizedMatMul, GatherMatMul, Dequantize,
-    RmsNorm, LayerNorm, Attention, Conv,
+    RmsNorm, Attention, Conv,
 }
 
 /// The list as the shim reads it.
