@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches MLX for the CPU into target/plugins/mlx-cpu, once, and prints that folder: the wheel of PyPI with its headers and
-# its library. Tests of rlx-mlx call it; elsewhere RLX_MLX="$(scripts/mlx.sh)" runs anything on it.
+# Fetches MLX for the CPU into target/plugins, once, and prints its folder: the wheel of PyPI with headers and library.
+# Tests of rlx-mlx call it; elsewhere RLX_MLX="$(scripts/mlx.sh)" runs anything on it.
 set -eu
 version=0.32.4
 cd "$(dirname "$0")/.."

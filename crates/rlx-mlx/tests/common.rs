@@ -9,7 +9,7 @@ use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::graph::GraphDevice;
 use rlx_core::target::Target;
-use rlx_mlx::Mlx;
+use rlx_mlx::{Installed, Mlx};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -17,42 +17,44 @@ use std::sync::{Arc, OnceLock};
 /// The device of these tests.
 pub type TestDevice = GraphDevice<Mlx>;
 
-/// MLX on the CPU: the one that `RLX_MLX` names, or the wheel; why there is none otherwise.
-fn opened() -> std::result::Result<Arc<TestDevice>, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let named = std::env::var_os("RLX_MLX").filter(|v| !v.is_empty());
-    let found = match named {
-        Some(_) => rlx_mlx::find(),
-        None => {
-            let script = Command::new("sh").arg(root.join("scripts/mlx.sh")).output();
-            let output = script.map_err(|e| format!("scripts/mlx.sh does not run: {e}"))?;
-            if !output.status.success() {
-                let text = String::from_utf8_lossy(&output.stderr);
-                let last = text.trim().lines().last().unwrap_or_default().to_string();
-                return Err(format!("scripts/mlx.sh: {last}"));
-            }
-            let folder = String::from_utf8_lossy(&output.stdout).trim().to_string();
-            rlx_mlx::find_in(Path::new(&folder))
-        }
-    };
-    let mlx = Mlx::new(&found.map_err(|e| e.to_string())?, true).map_err(|e| e.to_string())?;
-    Ok(Arc::new(GraphDevice::new(mlx, rlx_mlx::target())))
+/// The MLX that `RLX_MLX` names, or the wheel; why there is none otherwise.
+fn installed() -> std::result::Result<Installed, String> {
+    if std::env::var_os("RLX_MLX").is_some_and(|v| !v.is_empty()) {
+        return rlx_mlx::find().map_err(|e| e.to_string());
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/mlx.sh");
+    let output = Command::new("sh").arg(script).output();
+    let output = output.map_err(|e| format!("scripts/mlx.sh does not run: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last = text.trim().lines().last().unwrap_or_default().to_string();
+        return Err(format!("scripts/mlx.sh: {last}"));
+    }
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    rlx_mlx::find_in(Path::new(&folder)).map_err(|e| e.to_string())
 }
 
-/// The device. Without MLX no test of this binary can do what its name says: one line tells why, and it ends.
+/// A device of its own, on the CPU. Without MLX no test of this binary can do what its name says: one line tells why,
+/// and the binary ends.
+pub fn own_device() -> Arc<TestDevice> {
+    static INSTALLED: OnceLock<Installed> = OnceLock::new();
+    let installed = INSTALLED.get_or_init(|| match installed() {
+        Ok(installed) => installed,
+        // A machine that has been told where MLX is must have it.
+        Err(why) if std::env::var_os("RLX_MLX").is_some() => panic!("{why}"),
+        Err(why) => {
+            crate::skip::skip("mlx: every operator and model", &why);
+            std::process::exit(0);
+        }
+    });
+    let mlx = Mlx::new(installed, true).unwrap_or_else(|e| panic!("{e}"));
+    Arc::new(GraphDevice::new(mlx, rlx_mlx::target()))
+}
+
+/// One device for tests of operators.
 pub fn device() -> Arc<TestDevice> {
     static DEVICE: OnceLock<Arc<TestDevice>> = OnceLock::new();
-    DEVICE
-        .get_or_init(|| match opened() {
-            Ok(device) => device,
-            // A machine that has been told where MLX is must have it.
-            Err(why) if std::env::var_os("RLX_MLX").is_some() => panic!("{why}"),
-            Err(why) => {
-                crate::skip::skip("mlx: every operator and model", &why);
-                std::process::exit(0);
-            }
-        })
-        .clone()
+    DEVICE.get_or_init(own_device).clone()
 }
 
 /// What the executor takes.

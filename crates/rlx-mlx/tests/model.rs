@@ -1,6 +1,6 @@
 //! Whole language models.
 
-use crate::common::{TestDevice, device};
+use crate::common::{TestDevice, own_device};
 use crate::language::{FIXTURES, generate, load, numbers};
 use rlx_core::compare::difference;
 use rlx_core::reference::device::ReferenceDevice;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 fn greedy_tokens_are_llama_cpps() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let device: Arc<TestDevice> = device();
+    let device: Arc<TestDevice> = own_device();
     for (format, kv, chunk) in [("f16", DType::F32, 16), ("q4_k_m", DType::F16, 7)] {
         let mut options = ModelOptions::chat(chunk);
         options.compile.kv = kv;
@@ -53,7 +53,7 @@ fn logits_agree_with_the_reference_device() {
             generate(&mut engine, vec![1, 5, 9, 2, 7, 3], 2, true).1.expect("logits were asked for")
         };
         let want = on(Arc::new(ReferenceDevice::new()));
-        let off = difference(&on(device()), &want).relative();
+        let off = difference(&on(own_device()), &want).relative();
         println!("{file} {kv}: {off:.2e} of the largest, {tolerance:.0e} allowed");
         assert!(off <= tolerance, "{file} {kv}: off by {off:e}");
     }

@@ -1,7 +1,7 @@
 //! MLX as a backend: a thread of its own has all of MLX's objects, and does what it is told in order.
 //!
-//! What a call makes has its numbers at once; the thread writes the graph of a step while the one before it is computed.
-//! An error of a run is found by whoever reads one of its results.
+//! What a call makes has its numbers at once; the thread writes the graph of a step while the one before it is
+//! computed. An error of a run is found by whoever reads one of its results.
 
 mod worker;
 

@@ -16,6 +16,7 @@ mod kv_write;
 mod matmul;
 mod movement;
 mod norms;
+mod predict;
 mod products;
 mod random;
 mod reductions;
@@ -150,6 +151,8 @@ const ROWS: &[Row] = &[
     row("attention", attention::takes, attention::attention),
     row("take_rows", take_rows::takes, take_rows::take_rows),
     row("sample", sample::takes, sample::sample),
+    row("predict", predict::takes, predict::predict),
+    row("unmask", predict::takes_unmask, predict::unmask),
     row("map", functions::takes_map, functions::map),
     row("zip", functions::takes_zip, functions::zip),
     row("elementwise_region", elementwise::takes_region, elementwise::region),

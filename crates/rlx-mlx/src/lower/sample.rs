@@ -147,7 +147,7 @@ fn best(t: &mut Tape, logits: Reg) -> (Reg, Reg) {
 }
 
 /// How far logits are below the best one, in 2^-16 octaves of weight: u32, `FAR` at most.
-fn distances(t: &mut Tape, step: &Step, logits: Reg, max: Reg) -> Reg {
+pub(super) fn distances(t: &mut Tape, logits: Reg, max: Reg, scale: Reg) -> Reg {
     // As the reference has them, so that differences and products stay finite.
     const LARGEST: f32 = f32::from_bits((126 + 127) << 23);
     const FARTHEST: f32 = (1 << 25) as f32;
@@ -158,7 +158,7 @@ fn distances(t: &mut Tape, step: &Step, logits: Reg, max: Reg) -> Reg {
     };
     let (a, b) = (near(t, max), near(t, logits));
     let gap = t.sub(a, b);
-    let (farthest, scale) = (t.float(FARTHEST), step.float(t, params::SCALE));
+    let farthest = t.float(FARTHEST);
     let gap = t.minimum(gap, farthest);
     let units = t.mul(gap, scale);
     let (far, far_units) = (t.integer(Kind::U32, FAR.into()), t.float(FAR as f32));
@@ -173,7 +173,7 @@ fn distances(t: &mut Tape, step: &Step, logits: Reg, max: Reg) -> Reg {
 }
 
 /// `a * b >> bits` of u64, `a` below 2^32 and `b` below 2^63, where the product may have more than 64 bits.
-fn wide_product(t: &mut Tape, a: Reg, b: Reg, bits: i64) -> Reg {
+pub(super) fn wide_product(t: &mut Tape, a: Reg, b: Reg, bits: i64) -> Reg {
     let (by, low) = (t.integer(Kind::U64, bits), t.integer(Kind::U64, (1 << bits) - 1));
     let (high, low) = (t.shr(b, by), t.bit_and(b, low));
     let (high, low) = (t.mul(a, high), t.mul(a, low));
@@ -182,7 +182,7 @@ fn wide_product(t: &mut Tape, a: Reg, b: Reg, bits: i64) -> Reg {
 }
 
 /// The weight of each distance: u64.
-fn weights(t: &mut Tape, q: Reg) -> Reg {
+pub(super) fn weights(t: &mut Tape, q: Reg) -> Reg {
     // The polynomial of `rlx_core::sample::weight`, highest power first.
     const COEFFICIENTS: [i64; 6] =
         [2_034_856, 19_794_886, 118_784_456, 515_800_015, 1_488_517_413, 1 << 31];
@@ -208,7 +208,8 @@ fn weights(t: &mut Tape, q: Reg) -> Reg {
 /// The drawn token.
 fn draw(t: &mut Tape, step: &Step, logits: Reg, [best, max]: [Reg; 2]) -> Reg {
     let v = step.vocab;
-    let q = distances(t, step, logits, max);
+    let scale = step.float(t, params::SCALE);
+    let q = distances(t, logits, max, scale);
     // Keys in the order of (distance, id), none of them twice.
     let (wide, ids) = (t.cast(q, Kind::U64), t.arange(Kind::U64, v));
     let half = t.integer(Kind::U64, 32);

@@ -1,4 +1,5 @@
-//! What `takes` functions ask in common. Every reason is the end of a sentence that starts with "mlx does not run zip: ".
+//! What `takes` functions ask in common. Every reason is the end of a sentence that starts with
+//! "mlx does not run zip: ".
 
 use crate::tape::Kind;
 use rlx_core::ops::Op;

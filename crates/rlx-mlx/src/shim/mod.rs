@@ -257,8 +257,8 @@ impl Array {
         if rc == 0 { Ok(self.shim.array(object)) } else { Err(failed(&error)) }
     }
 
-    /// The bytes of an array that was uploaded or is in the order of its rows: nothing where they are not there yet, and
-    /// `wait` is false.
+    /// The bytes of an array that was uploaded or is in the order of its rows: nothing where they are not there yet,
+    /// and `wait` is false.
     ///
     /// # Errors
     /// What its computation failed with.
@@ -278,8 +278,8 @@ impl Array {
         };
         match rc {
             0 if length == 0 => Ok(Some(&[])),
-            // SAFETY: these are the array's bytes, which stay as they are while it lives: a run may write to the memory of
-            // an array that was given to it alone.
+            // SAFETY: these are the array's bytes, which stay as they are while it lives: a run may write to the memory
+            // of an array that was given to it alone.
             0 => Ok(Some(unsafe { std::slice::from_raw_parts(at.cast::<u8>(), length) })),
             2 => Ok(None),
             _ => Err(failed(&error)),

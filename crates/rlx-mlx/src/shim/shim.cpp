@@ -1,6 +1,6 @@
 // What RLX asks of MLX, as functions with C's calling convention. MLX has a C++ interface without a stable binary form,
-// so this file is compiled against the headers of the MLX that is installed. `enum class Code` is written in front of it,
-// by the list in src/tape/code.rs.
+// so this file is compiled against the headers of the MLX that is installed. `enum class Code` is written in front of
+// it, by the list in src/tape/code.rs.
 //
 // A program is a tape: instructions that each make one array of earlier ones. It arrives as words of 64 bits:
 //   [parameters, instructions, results, then for each instruction:

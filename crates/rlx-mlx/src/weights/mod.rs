@@ -1,9 +1,9 @@
 //! Packed weights in MLX's own layout, which its products read.
 //!
 //! MLX packs integers `q` of 2, 3, 4, 5, 6 or 8 bits, the first lowest in a stream of bits, and has an f32 scale and an
-//! f32 bias for each 32: the number is `scale q + bias`. Every format of ggml is integers under a scale, so each becomes
-//! such groups, and the numbers are the same ones: products of a scale and an integer have at most 24 bits, so that
-//! they do not round but where ggml's own do. Formats with a scale for each 16 have two scales for 32 elements, of
+//! f32 bias for each 32: the number is `scale q + bias`. Every format of ggml is integers under a scale, so each
+//! becomes such groups, and the numbers are the same ones: products of a scale and an integer have at most 24 bits, so
+//! that they do not round but where ggml's own do. Formats with a scale for each 16 have two scales for 32 elements, of
 //! which MLX's product takes one: there x is multiplied twice, with zeros in place of one half of each group.
 
 mod integers;
