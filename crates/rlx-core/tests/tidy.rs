@@ -22,6 +22,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cuda/src/driver/hip/", "HIP's functions, and launches"),
     ("crates/rlx-cuda/tests/fake.rs", "functions of a library that stands for HIP"),
     ("crates/rlx-cuda/tests/nvrtc.rs", "NVIDIA's compiler, loaded from a wheel"),
+    ("crates/rlx-mlx/src/shim/mod.rs", "functions of the shim over MLX"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),

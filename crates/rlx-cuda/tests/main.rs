@@ -22,6 +22,8 @@ mod narrow;
 mod networks;
 mod nvrtc;
 mod operators;
+#[path = "../../../tests/support/packed_rows.rs"]
+mod packed_rows;
 mod recorder;
 mod recurrent;
 mod rocm;

@@ -34,6 +34,8 @@ mod model;
 mod moves;
 mod noticed;
 mod operators;
+#[path = "../../../tests/support/packed_rows.rs"]
+mod packed_rows;
 mod parts;
 mod recurrent;
 mod regions;
