@@ -418,10 +418,10 @@ inline simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T x) {
     return y;
 }
 template <class T>
-inline void emulated_load(simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, bool turned, int line) {
+inline void emulated_load(simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int line) {
     emulator::exchange(emulated_lanes(), 0, line);
     for (int r = 0; r < 8; r++) {
-        for (int c = 0; c < 8; c++) y.at[turned ? c : r][turned ? r : c] = from[ulong(r) * stride + ulong(c)];
+        for (int c = 0; c < 8; c++) y.at[r][c] = from[ulong(r) * stride + ulong(c)];
     }
 }
 template <class T>
@@ -501,8 +501,7 @@ inline uint3 threadgroups() { return uint3(block.launch.grid.x, block.launch.gri
 #define simd_shuffle_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
 #define simd_sum(x) emulated_simd_sum(x, __LINE__)
 #define simd_max(x) emulated_simd_max(x, __LINE__)
-#define simdgroup_load(y, from, stride) emulated_load(y, from, stride, false, __LINE__)
-#define simdgroup_load_turned(y, from, stride) emulated_load(y, from, stride, true, __LINE__)
+#define simdgroup_load(y, from, stride) emulated_load(y, from, stride, __LINE__)
 #define simdgroup_store(x, to, stride) emulated_store(x, to, stride, __LINE__)
 #define simdgroup_multiply_accumulate(d, a, b, c) emulated_multiply(d, a, b, c, __LINE__)
 

@@ -175,7 +175,7 @@ impl<M: Metal> Gpu for MetalGpu<M> {
         bindings: &[BindingKind],
         form: &Form,
     ) {
-        let own = if self.own { choose::own(form) } else { None };
+        let own = if self.own { crate::kernels::text(form) } else { None };
         let text = own.map_or_else(|| choose::naga(wgsl, entry, bindings.len()), Ok);
         self.add_pipeline(id, text, entry, bindings.len());
     }

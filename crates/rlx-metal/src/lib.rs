@@ -8,6 +8,10 @@
 pub mod api;
 mod choose;
 pub mod gpu;
+mod kernels;
+#[cfg(target_vendor = "apple")]
+#[allow(unsafe_code)]
+pub mod metal;
 pub mod msl;
 
 use api::Metal;

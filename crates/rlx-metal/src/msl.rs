@@ -87,7 +87,7 @@ pub fn translate(wgsl: &str, entry: &str, bindings: u32) -> Result<Text> {
             image_load: BoundsCheckPolicy::Restrict,
             binding_array: BoundsCheckPolicy::Restrict,
         },
-        zero_initialize_workgroup_memory: true,
+        zero_initialize_workgroup_memory: false,
         force_loop_bounding: false,
         ..Default::default()
     };

@@ -18,7 +18,6 @@ pub fn device() -> Arc<TestDevice> {
 }
 
 pub fn watched(watch: Watch) -> Arc<TestDevice> {
-    if std::env::var_os("NOHALF").is_some() { return Arc::new(rlx_webgpu::WebGpuDevice::new(MetalGpu::new(Fake::new(watch)))); }
     Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(watch))))
 }
 

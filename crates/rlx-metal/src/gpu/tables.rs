@@ -125,7 +125,7 @@ impl<M: Metal> Tables<M> {
         for b in bindings {
             let have = self.buffers.get(&b.buffer).map(|buffer| buffer.bytes);
             let end = b.offset.checked_add(b.size);
-            if b.size == 0 || !have.is_some_and(|have| end.is_some_and(|end| end <= have)) {
+            if b.size == 0 || have.is_none_or(|have| end.is_none_or(|end| end > have)) {
                 let what = format!("{} bytes at {} of buffer {}", b.size, b.offset, b.buffer);
                 return Err(Error::internal(format!("a binding of {what}")));
             }
