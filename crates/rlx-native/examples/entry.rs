@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     let threads = threads.parse().map_err(|_| Error::usage("THREADS is no number"))?;
     let files = CheckpointFiles::open(model.as_ref())?;
     let row = devices::find(device)?;
-    let device = (row.open)(&OpenOptions { threads: Some(threads), adapter: None })?;
+    let device = (row.open)(&OpenOptions { threads: Some(threads), ..OpenOptions::default() })?;
     let (network, _) = Network::of(files.checkpoint(), files.maps(), None)?;
     let mut options = CompileOptions::default();
     let network = network.in_floats(precision, &mut options);

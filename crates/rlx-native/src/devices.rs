@@ -12,7 +12,7 @@ use core::pin::pin;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
 use rlx_core::target::{FusionTarget, Target};
-use rlx_core::{Error, Result};
+use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub threads: Option<usize>,
     /// Part of the name of the GPU to take; `None`: the fastest.
     pub adapter: Option<String>,
+    /// The PJRT plugin of an XLA device; `None`: the one that `PJRT_PLUGIN` names, else libtpu.
+    pub plugin: Option<PathBuf>,
 }
 
 /// Measures, and tells of progress from 0 to 1.
@@ -61,7 +63,7 @@ impl fmt::Display for TuningFrom {
 
 /// A device as the command line knows it.
 pub struct DeviceRow {
-    /// `reference`, `cpu`, `webgpu`, `cuda`, `rocm`.
+    /// `reference`, `cpu`, `webgpu`, `cuda`.
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
@@ -171,7 +173,74 @@ pub const DEVICES: &[DeviceRow] = &[
             Ok(Arc::new(CudaDevice::with_target(driver, rlx_cuda::rocm_target())))
         },
     },
+    DeviceRow {
+        name: "mlx",
+        about: "MLX of Apple, on its GPU, or on the CPU where it has none",
+        backend: FusionTarget::Mlx,
+        keeps_maps: false,
+        target: rlx_mlx::target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |_| Ok(Arc::new(rlx_mlx::open()?)),
+    },
+    DeviceRow {
+        name: "tpu",
+        about: "a TPU of Google's, through XLA; no TPU has run it yet",
+        backend: FusionTarget::Tpu,
+        keeps_maps: false,
+        target: rlx_pjrt::target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |options| xla("tpu", options),
+    },
+    DeviceRow {
+        name: "xla-cpu",
+        about: "the CPU through XLA: the programs of a TPU, tested",
+        backend: FusionTarget::Tpu,
+        keeps_maps: false,
+        target: rlx_pjrt::cpu_target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |options| xla("xla-cpu", options),
+    },
+    DeviceRow {
+        name: "xla-cuda",
+        about: "an NVIDIA card through XLA: the same, timed beside `cuda`",
+        backend: FusionTarget::Tpu,
+        keeps_maps: false,
+        target: rlx_pjrt::cuda_target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |options| xla("xla-cuda", options),
+    },
 ];
+
+/// What to give for an XLA device: a plugin is a library of its own.
+const PLUGINS: &str = "name its PJRT plugin with --plugin or PJRT_PLUGIN: libtpu.so of PyPI's libtpu for tpu, \
+    xla_cpu_pjrt.so of xla-cpu-pjrt for xla-cpu, xla_cuda_plugin.so of jax-cuda13-pjrt for xla-cuda";
+
+/// The XLA device of that name, by a plugin.
+fn xla(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
+    let named = options.plugin.is_some() || std::env::var_os("PJRT_PLUGIN").is_some();
+    if name != "tpu" && !named {
+        return Err(Error::new(Code::DeviceUnavailable, "no PJRT plugin is named").hint(PLUGINS));
+    }
+    let device = rlx_pjrt::open(options.plugin.as_deref()).map_err(|e| e.hint(PLUGINS))?;
+    let found = &device.target().name;
+    if found != name {
+        let what = format!("the PJRT plugin is of the device {found}, not of {name}");
+        return Err(Error::new(Code::DeviceUnavailable, what).hint(PLUGINS));
+    }
+    Ok(Arc::new(device))
+}
 
 /// A WebGPU device with the features that work. If that is asked for it is tuned as it was last on this machine, or
 /// else by a report of a device like it.
@@ -243,6 +312,9 @@ mod tests {
     fn another_name_is_a_usage_error_that_lists_them() {
         let e = find("gpu").map(|row| row.name).expect_err("no such row");
         assert_eq!(e.what, "unknown device `gpu`");
-        assert_eq!(e.hint, "devices: reference, cpu, webgpu, cuda, rocm");
+        assert_eq!(
+            e.hint,
+            "devices: reference, cpu, webgpu, cuda, rocm, mlx, tpu, xla-cpu, xla-cuda"
+        );
     }
 }

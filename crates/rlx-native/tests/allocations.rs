@@ -60,7 +60,7 @@ fn the_allocator_agrees_with_the_plan_and_a_step_leaves_nothing_behind() {
     );
     let source = ModelSource::open(Path::new(model)).unwrap();
     let row = find("cpu").unwrap();
-    let device = (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap();
+    let device = (row.open)(&OpenOptions { threads: Some(1), ..OpenOptions::default() }).unwrap();
     let options = LoadOptions::default().model_options(row, &(row.target)());
     let compiled = CompiledModel::from_gguf(&source.files, device.target(), &options).unwrap();
     let compiled = Arc::new(compiled);

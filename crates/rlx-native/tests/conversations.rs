@@ -23,7 +23,7 @@ struct On {
 
 impl On {
     fn new(name: &'static str, file: &'static str) -> On {
-        let options = OpenOptions { threads: Some(1), adapter: None };
+        let options = OpenOptions { threads: Some(1), ..OpenOptions::default() };
         let device = (devices::find(name).unwrap().open)(&options).unwrap();
         On { name, device, file, kv: None }
     }

@@ -123,7 +123,7 @@ fn written(folder: &Folder, out: &Path) {
 /// The logits of [`IDS`], row by row.
 fn logits(source: &CheckpointFiles, device: &str, fused: bool) -> Vec<f32> {
     let row = devices::find(device).unwrap();
-    let opened = (row.open)(&OpenOptions { threads: Some(2), adapter: None }).unwrap();
+    let opened = (row.open)(&OpenOptions { threads: Some(2), ..OpenOptions::default() }).unwrap();
     let checkpoint = source.checkpoint();
     let (mut all, _) = entries(&checkpoint, Some(64)).unwrap();
     let mut options = CompileOptions::default();

@@ -65,7 +65,7 @@ struct Run {
 
 impl Run {
     fn new(device: &str, kv: DType, files: &ModelFiles, file: &SharedBytes) -> Self {
-        let options = OpenOptions { threads: Some(1), adapter: None };
+        let options = OpenOptions { threads: Some(1), ..OpenOptions::default() };
         let device = (find(device).unwrap().open)(&options).unwrap();
         let mut options = ModelOptions::chat(16);
         options.programs = vec![ProgramSpec::decode().with_logits()];

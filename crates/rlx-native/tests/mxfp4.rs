@@ -170,7 +170,7 @@ fn folder(name: &str, config: &Value, tensors: &[Tensor]) -> PathBuf {
 /// Logits of a session.
 fn logits(path: &Path, device: &str) -> Vec<f32> {
     let row = devices::find(device).unwrap();
-    let opened = (row.open)(&OpenOptions { threads: Some(2), adapter: None }).unwrap();
+    let opened = (row.open)(&OpenOptions { threads: Some(2), ..OpenOptions::default() }).unwrap();
     let files = CheckpointFiles::open(path).unwrap();
     let (network, _) = Network::of(files.checkpoint(), files.maps(), Some(64)).unwrap();
     let mut session =
@@ -206,7 +206,8 @@ fn packed_experts_give_the_logits_of_the_same_weights_unpacked() {
         assert!(apart <= if device == "reference" { 0.0 } else { 2e-6 }, "{device}: {apart}");
         let row = devices::find(device).unwrap();
         for dir in [&packed, &unpacked] {
-            let opened = (row.open)(&OpenOptions { threads: Some(2), adapter: None }).unwrap();
+            let opened =
+                (row.open)(&OpenOptions { threads: Some(2), ..OpenOptions::default() }).unwrap();
             let report = verify_model(dir, row, opened, DType::F32, false).unwrap();
             assert!(report.outputs.iter().all(|c| c.passes()), "{device}: {:?}", report.outputs);
         }

@@ -18,7 +18,10 @@ struct On {
 
 fn on(name: &str) -> On {
     let row = devices::find(name).unwrap();
-    On { row, device: (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap() }
+    On {
+        row,
+        device: (row.open)(&OpenOptions { threads: Some(1), ..OpenOptions::default() }).unwrap(),
+    }
 }
 
 fn model(on: &On) -> Model {

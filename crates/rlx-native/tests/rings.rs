@@ -30,7 +30,7 @@ fn on(name: &str) -> On {
     let row = devices::find(name).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let source = CheckpointFiles::open(&root.join("tests/fixtures/gguf/gemma3.gguf")).unwrap();
-    let device = (row.open)(&OpenOptions { threads: Some(1), adapter: None }).unwrap();
+    let device = (row.open)(&OpenOptions { threads: Some(1), ..OpenOptions::default() }).unwrap();
     On { row, device, source, context: None }
 }
 

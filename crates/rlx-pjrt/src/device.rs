@@ -3,7 +3,7 @@
 
 use crate::lower::{self, El, storage};
 use crate::pjrt::{Buffer, Client, Executable, Read};
-use crate::target::{cpu_target, target};
+use crate::target::{cpu_target, cuda_target, target};
 use rlx_core::ir::mir::Graph;
 use rlx_core::runtime::device::DeviceInfo;
 use rlx_core::runtime::device::graph::{Argument, Backend, GraphDevice};
@@ -58,6 +58,7 @@ pub fn open(plugin: Option<&Path>) -> Result<GraphDevice<Pjrt>> {
     let target = match platform.as_str() {
         "tpu" => target(),
         "cpu" => cpu_target(),
+        "cuda" => cuda_target(),
         other => Target { name: format!("xla-{other}"), ..target() },
     };
     let info = DeviceInfo {
@@ -79,7 +80,8 @@ impl Pjrt {
 /// Rank and bytes of a value as it is kept.
 fn kept_as(ty: &Type) -> Result<(usize, usize)> {
     let bytes = ty.bytes()?;
-    let bytes = usize::try_from(bytes).map_err(|_| Error::internal(format!("{bytes} bytes of {ty}")))?;
+    let bytes =
+        usize::try_from(bytes).map_err(|_| Error::internal(format!("{bytes} bytes of {ty}")))?;
     Ok((storage(ty)?.1.len(), bytes))
 }
 
@@ -114,7 +116,8 @@ impl Backend for Pjrt {
         let results = graph.outputs.iter().map(|o| o.value).chain(finals);
         let results = results.map(|v| kept_as(graph.ty(v))).collect::<Result<Vec<_>>>()?;
         if executable.outputs() != results.len() {
-            let what = format!("the plugin has {} results of {}", executable.outputs(), results.len());
+            let what =
+                format!("the plugin has {} results of {}", executable.outputs(), results.len());
             return Err(Error::internal(what).at(graph.name.clone()));
         }
         Ok(Compiled { executable, results, states: module.states })

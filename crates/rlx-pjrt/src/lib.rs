@@ -8,4 +8,4 @@ pub mod pjrt;
 mod target;
 
 pub use device::{Compiled, Pjrt, Tensor, open};
-pub use target::{cpu_target, target};
+pub use target::{cpu_target, cuda_target, target};

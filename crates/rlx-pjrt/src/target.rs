@@ -2,7 +2,8 @@
 
 use crate::lower::CLAIMS;
 use rlx_core::target::{
-    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, RegionLimits, Target,
+    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, RegionLimits,
+    Target,
 };
 use rlx_core::types::{BlockFormat, DType};
 use std::sync::OnceLock;
@@ -30,7 +31,12 @@ const POLICY: Policy = Policy {
 pub fn target() -> Target {
     Target {
         name: "tpu".into(),
-        limits: Limits { buffer: 1 << 40, binding: 1 << 40, storage_buffers: 1 << 16, alignment: 64 },
+        limits: Limits {
+            buffer: 1 << 40,
+            binding: 1 << 40,
+            storage_buffers: 1 << 16,
+            alignment: 64,
+        },
         fusions: Fusions { attention: true, ..Fusions::NONE },
         formats: crate::lower::FORMATS.to_vec(),
         int8: false,
@@ -52,6 +58,12 @@ pub fn target() -> Target {
 pub fn cpu_target() -> Target {
     let cost = Cost { submit_us: 20.0, launch_us: 1.0, bandwidth_gb_s: 20.0 };
     Target { name: "xla-cpu".into(), cost, policy: Policy { chunk: 64, ..POLICY }, ..target() }
+}
+
+/// NVIDIA's cards through XLA, by the plugin that JAX brings.
+pub fn cuda_target() -> Target {
+    let cost = Cost { submit_us: 20.0, launch_us: 2.0, bandwidth_gb_s: 2000.0 };
+    Target { name: "xla-cuda".into(), cost, ..target() }
 }
 
 /// The target that lowerings ask with.

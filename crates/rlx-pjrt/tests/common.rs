@@ -111,7 +111,8 @@ fn compiled(d: &Arc<TestDevice>, text: &str) -> Result<Arc<Executable>> {
     if let Some(executable) = made {
         return Ok(executable);
     }
-    let executable = d.compile(text).map_err(|e| e.at(text.chars().take(4000).collect::<String>()))?;
+    let executable =
+        d.compile(text).map_err(|e| e.at(text.chars().take(4000).collect::<String>()))?;
     let executable = Arc::new(executable);
     MADE.lock().unwrap().insert(text.into(), executable.clone());
     Ok(executable)

@@ -3,8 +3,8 @@
 use crate::common::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
-    Attention, Epilogue, Gather, KvWrite, MatMul, Op, RmsNorm, Rope, RopeScaling, RopeStyle, RopeTable, Sample,
-    TakeRows, Unary,
+    Attention, Epilogue, Gather, KvWrite, MatMul, Op, RmsNorm, Rope, RopeScaling, RopeStyle,
+    RopeTable, Sample, TakeRows, Unary,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::Target;
@@ -99,8 +99,11 @@ fn heads_turn_in_both_styles_and_the_rest_passes_through() {
     for style in [RopeStyle::Adjacent, RopeStyle::Half] {
         for (head_dim, dims, heads, past) in [(64, 64, 3, 0), (64, 32, 2, 999), (6, 6, 5, 77)] {
             let width = head_dim * heads;
-            let operands =
-                [input(&[5, width as u64], &rng.floats(5 * width)), table(dims, 1024), control(past, 3, 0)];
+            let operands = [
+                input(&[5, width as u64], &rng.floats(5 * width)),
+                table(dims, 1024),
+                control(past, 3, 0),
+            ];
             let op = Op::from(Rope { style, head_dim });
             let want = truth(&op, &operands);
             let got = run_op(&device(), op, &operands);
@@ -218,7 +221,8 @@ fn equal_logits_and_seeds_give_equal_tokens() {
     {
         // Ties, infinities and what is no number.
         let vocab = 131usize;
-        let mut logits: Vec<f32> = rng.floats(vocab).iter().map(|x| (x * 40.0).round() / 4.0).collect();
+        let mut logits: Vec<f32> =
+            rng.floats(vocab).iter().map(|x| (x * 40.0).round() / 4.0).collect();
         (logits[3], logits[40], logits[41]) = (f32::NAN, f32::NEG_INFINITY, f32::NAN);
         let counts: Vec<u32> = (0..vocab)
             .map(|_| match rng.next() % 4 {
@@ -230,7 +234,13 @@ fn equal_logits_and_seeds_give_equal_tokens() {
         let mask: Vec<u32> = (0..vocab.div_ceil(32)).map(|_| rng.next() as u32).collect();
         for (seed, masked) in [(1u64, None), (77 << 33, Some(&mask[..])), (5, None)] {
             let params = SampleParams { seed, ..params.clone() };
-            let block = Control { past: 9 + n as u32, len: 3, limit: 8, capacity: 64, ..Control::default() };
+            let block = Control {
+                past: 9 + n as u32,
+                len: 3,
+                limit: 8,
+                capacity: 64,
+                ..Control::default()
+            };
             let operands = [
                 input(&[1, vocab as u64], &logits),
                 params_state(&params, masked, vocab),

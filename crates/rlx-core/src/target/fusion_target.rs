@@ -31,7 +31,7 @@ pub enum FusionTarget {
 }
 
 /// Names of devices on command lines, with their backend. The first name of a backend is its own.
-const DEVICES: [(&str, FusionTarget); 14] = [
+const DEVICES: [(&str, FusionTarget); 16] = [
     ("cpu", FusionTarget::Cpu),
     ("reference", FusionTarget::Cpu),
     ("metal", FusionTarget::Metal),
@@ -45,6 +45,8 @@ const DEVICES: [(&str, FusionTarget); 14] = [
     ("vulkan", FusionTarget::Wgpu),
     ("webgpu", FusionTarget::Wgpu),
     ("tpu", FusionTarget::Tpu),
+    ("xla-cpu", FusionTarget::Tpu),
+    ("xla-cuda", FusionTarget::Tpu),
     ("auto", FusionTarget::Auto),
 ];
 

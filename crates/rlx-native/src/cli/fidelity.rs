@@ -36,7 +36,7 @@ pub struct FidelityArgs {
     tokens: u32,
     #[command(flatten)]
     device: DeviceArgs,
-    /// The device to compare with, which runs with activations and caches of f32: reference, cpu, webgpu, cuda or rocm.
+    /// The device to compare with, which runs with activations and caches of f32: as --device names them.
     /// `reference` is the truth, and too slow for real models
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     reference: String,

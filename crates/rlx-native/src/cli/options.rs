@@ -90,7 +90,7 @@ pub enum Overflow {
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Device: reference, cpu, webgpu, cuda or rocm
+    /// Device: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     pub device: String,
     /// Number of threads of the CPU device [default: one per core]
@@ -99,6 +99,9 @@ pub struct DeviceArgs {
     /// Part of the name of the WebGPU adapter to use [default: the fastest]
     #[arg(long, value_name = "NAME")]
     pub adapter: Option<String>,
+    /// PJRT plugin of the devices tpu, xla-cpu and xla-cuda [default: PJRT_PLUGIN, else libtpu.so]
+    #[arg(long, value_name = "FILE")]
+    pub plugin: Option<PathBuf>,
 }
 
 impl DeviceArgs {
@@ -107,7 +110,11 @@ impl DeviceArgs {
     }
 
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions { threads: self.threads.map(usize::from), adapter: self.adapter.clone() }
+        OpenOptions {
+            threads: self.threads.map(usize::from),
+            adapter: self.adapter.clone(),
+            plugin: self.plugin.clone(),
+        }
     }
 }
 

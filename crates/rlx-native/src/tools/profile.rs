@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(e.hint, "use --device webgpu, or target = \"auto\"");
         profile.fusion.target = FusionTarget::Mlx;
         let e = check(&profile, "cpu").unwrap_err();
-        assert_eq!(e.what, "the backend mlx is not built in");
-        assert_eq!(e.hint, "this build has reference, cpu, webgpu, cuda, rocm");
+        assert_eq!(e.what, "the profile compiles for mlx, the device is cpu");
+        assert_eq!(e.hint, "use --device mlx, or target = \"auto\"");
     }
 }

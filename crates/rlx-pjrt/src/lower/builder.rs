@@ -323,7 +323,8 @@ impl Builder {
 
     /// Rounded to a float of fewer bits, but kept in its type.
     pub fn rounded(&mut self, x: &V, exponent: u32, mantissa: u32) -> V {
-        let what = format!("reduce_precision {}, format = e{exponent}m{mantissa} : {}", x.name, x.ty());
+        let what =
+            format!("reduce_precision {}, format = e{exponent}m{mantissa} : {}", x.name, x.ty());
         self.emit(x.el, &x.dims, &what)
     }
 
@@ -377,7 +378,8 @@ impl Builder {
         if ranges.iter().zip(&x.dims).all(|(r, &d)| *r == (0, d, 1)) {
             return x.clone();
         }
-        let dims: Vec<u64> = ranges.iter().map(|&(a, b, s)| b.saturating_sub(a).div_ceil(s)).collect();
+        let dims: Vec<u64> =
+            ranges.iter().map(|&(a, b, s)| b.saturating_sub(a).div_ceil(s)).collect();
         let each = ranges.iter().map(|(a, b, s)| match s {
             1 => format!("{a}:{b}"),
             s => format!("{a}:{b}:{s}"),
@@ -528,7 +530,12 @@ impl Builder {
     pub fn windows(&mut self, op: &str, x: &V, start: f64, sizes: &[u64], before: &[u64]) -> V {
         let pads: Vec<[u64; 2]> = before.iter().map(|&n| [n, 0]).collect();
         let ones = vec![1; sizes.len()];
-        self.reduce_window(op, x, start, &Windows { sizes, strides: &ones, dilations: &ones, pads: &pads })
+        self.reduce_window(
+            op,
+            x,
+            start,
+            &Windows { sizes, strides: &ones, dilations: &ones, pads: &pads },
+        )
     }
 
     /// Folds windows of every axis.
@@ -573,7 +580,8 @@ impl Builder {
     /// Products over axes: batch axes first, then those of `a`, then those of `b`.
     pub fn dot(&mut self, a: &V, b: &V, axes: &Axes) -> V {
         let rest = |v: &V, at: usize| -> Vec<u64> {
-            let gone: Vec<usize> = axes.batch[at].iter().chain(&axes.contract[at]).copied().collect();
+            let gone: Vec<usize> =
+                axes.batch[at].iter().chain(&axes.contract[at]).copied().collect();
             without(&v.dims, &gone)
         };
         let mut dims: Vec<u64> = axes.batch[0].iter().map(|&i| a.dims[i]).collect();
@@ -581,7 +589,12 @@ impl Builder {
         dims.extend(rest(b, 1));
         let mut what = format!("dot_general {}, {}, ", a.name, b.name);
         if !axes.batch[0].is_empty() {
-            let _ = write!(what, "batching_dims = {} x {}, ", list(&axes.batch[0]), list(&axes.batch[1]));
+            let _ = write!(
+                what,
+                "batching_dims = {} x {}, ",
+                list(&axes.batch[0]),
+                list(&axes.batch[1])
+            );
         }
         let _ = write!(
             what,
@@ -670,7 +683,11 @@ impl Builder {
             x.name,
             ids.name,
             list(offset),
-            sizes.iter().enumerate().map(|(i, d)| format!("{} {d}", if i == 0 { ":" } else { "," })).collect::<String>(),
+            sizes
+                .iter()
+                .enumerate()
+                .map(|(i, d)| format!("{} {d}", if i == 0 { ":" } else { "," }))
+                .collect::<String>(),
             x.ty(),
             ids.ty(),
             ty(x.el, &dims)
@@ -706,7 +723,8 @@ impl Builder {
 
     /// Opens a block with these parameters.
     fn open(&mut self, params: &[V]) {
-        let params: Vec<String> = params.iter().map(|p| format!("{}: {}", p.name, p.ty())).collect();
+        let params: Vec<String> =
+            params.iter().map(|p| format!("{}: {}", p.name, p.ty())).collect();
         self.line(&format!("^bb0({}):", params.join(", ")));
         self.depth += 1;
         self.constants.push(HashMap::new());
@@ -772,7 +790,11 @@ impl Builder {
         body: impl FnOnce(&mut Builder, &[V]) -> Vec<V>,
     ) -> Vec<V> {
         let results = self.results(start);
-        self.line(&format!("{} = \"stablehlo.while\"({}) ({{", self.bundle(&results), names(start)));
+        self.line(&format!(
+            "{} = \"stablehlo.while\"({}) ({{",
+            self.bundle(&results),
+            names(start)
+        ));
         let params: Vec<V> = start.iter().map(|v| self.value(v.el, &v.dims)).collect();
         self.open(&params);
         let goes_on = condition(self, &params);

@@ -234,8 +234,10 @@ pub fn lower(graph: &Graph) -> Result<Module> {
     }
     body(&mut b, graph, &mut values)?;
     let results = graph.outputs.iter().map(|o| o.value).chain(finals.iter().map(|f| f.1));
-    let results: Option<Vec<V>> = results.map(|v| values.get(v.0 as usize).cloned().flatten()).collect();
-    let results = results.ok_or_else(|| Error::bad_graph("the graph returns what nothing makes"))?;
+    let results: Option<Vec<V>> =
+        results.map(|v| values.get(v.0 as usize).cloned().flatten()).collect();
+    let results =
+        results.ok_or_else(|| Error::bad_graph("the graph returns what nothing makes"))?;
     let result_types: Vec<String> = results.iter().map(V::ty).collect();
     b.finish(&results);
     debug_assert!(graph.params.iter().all(|p| p.kind != ParamKind::State || !states.is_empty()));
@@ -254,7 +256,8 @@ fn body(b: &mut Builder, graph: &Graph, values: &mut [Option<V>]) -> Result<()> 
         let operands: Option<Vec<V>> =
             node.inputs.iter().map(|v| values.get(v.0 as usize).cloned().flatten()).collect();
         let operands = operands.ok_or_else(|| {
-            Error::bad_graph(format!("{} reads what nothing makes", node.op.name())).at(node.label.clone())
+            Error::bad_graph(format!("{} reads what nothing makes", node.op.name()))
+                .at(node.label.clone())
         })?;
         let seen = Node {
             op: &node.op,
@@ -262,14 +265,16 @@ fn body(b: &mut Builder, graph: &Graph, values: &mut [Option<V>]) -> Result<()> 
             types: node.inputs.iter().map(|&v| graph.ty(v)).collect(),
             results: node.outputs.iter().map(|&v| graph.ty(v)).collect(),
         };
-        let results = one(b, &seen).map_err(|e| if e.at.is_empty() { e.at(node.label.clone()) } else { e })?;
+        let results = one(b, &seen)
+            .map_err(|e| if e.at.is_empty() { e.at(node.label.clone()) } else { e })?;
         if results.len() != node.outputs.len() {
             return Err(seen.mismatch().at(node.label.clone()));
         }
         for (&v, result) in node.outputs.iter().zip(results) {
             let (el, dims) = storage(graph.ty(v))?;
             if (el, &dims) != (result.el, &result.dims) {
-                let what = format!("{} became {}, not {}", node.op.name(), result.ty(), graph.ty(v));
+                let what =
+                    format!("{} became {}, not {}", node.op.name(), result.ty(), graph.ty(v));
                 return Err(Error::internal(what).at(node.label.clone()));
             }
             values[v.0 as usize] = Some(result);
@@ -286,7 +291,8 @@ fn one(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     }
     let row = ROWS.iter().find(|row| row.op == node.op.name());
     let taken = row.ok_or_else(|| "it has no lowering".into());
-    let taken = taken.and_then(|row| (row.takes)(node.op, &node.types, crate::target::plain()).map(|()| row));
+    let taken = taken
+        .and_then(|row| (row.takes)(node.op, &node.types, crate::target::plain()).map(|()| row));
     match taken {
         Ok(row) => (row.lower)(b, node),
         Err(_) if is_view => Ok(vec![views::view(b, node)?]),

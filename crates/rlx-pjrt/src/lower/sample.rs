@@ -3,10 +3,10 @@
 //! Where the sampler of the core selects by radix, this one sorts: the tokens that top-k and top-p keep are a run of
 //! the order of (distance, id), so that its last token decides of every other.
 
-use super::{Node, random, scan};
 use super::builder::{Builder, El, V};
 use super::control::word;
 use super::takes::{Taken, fits, knows};
+use super::{Node, random, scan};
 use rlx_core::Result;
 use rlx_core::ops::{Op, PARAMS_WORDS};
 use rlx_core::sample::weight::FAR;
@@ -240,7 +240,8 @@ fn drawn(b: &mut Builder, logits: &V, most: &V, words: &V, block: &V) -> V {
 /// Distance and id of the last token that top-k and then top-p keep.
 fn cut(b: &mut Builder, q: &V, ids: &V, top_k: &V, top_p: &V) -> Vec<V> {
     let n = q.dims[0];
-    let sorted = b.sort(&[q.clone(), ids.clone()], 0, |b, pairs| b.compare("LT", &pairs[0][0], &pairs[0][1]));
+    let sorted = b
+        .sort(&[q.clone(), ids.clone()], 0, |b, pairs| b.compare("LT", &pairs[0][0], &pairs[0][1]));
     let near = b.compare_with("LT", &sorted[0], FAR.into());
     let no_k = b.compare_with("EQ", top_k, 0.0);
     let everything = b.integer(El::U32, &[], u64::from(u32::MAX));
@@ -271,7 +272,13 @@ fn cut(b: &mut Builder, q: &V, ids: &V, top_k: &V, top_p: &V) -> Vec<V> {
     let last = b.sum(&kept, &[0]);
     let last = b.with("subtract", &last, 1.0);
     let last = b.reshape(&last, &[1]);
-    sorted.iter().map(|x| b.take(x, &last, 0)).collect::<Vec<_>>().iter().map(|x| b.reshape(x, &[])).collect()
+    sorted
+        .iter()
+        .map(|x| b.take(x, &last, 0))
+        .collect::<Vec<_>>()
+        .iter()
+        .map(|x| b.reshape(x, &[]))
+        .collect()
 }
 
 /// Philox's first word for the seed and the position.
