@@ -72,15 +72,63 @@ asm(".text\n.globl rlx_switch\n.hidden rlx_switch\nrlx_switch:\n"
 #error "the emulator switches stacks on x86-64 and AArch64"
 #endif
 
-/// Back to the scheduler, until what the thread waits for is there.
+/// Ends the exchanges of a warp whose lanes are all there; returns whether a lane can go on.
+template <unsigned WARP>
+RLX_UNSEEN static bool exchanged(unsigned first) {
+    bool any = false;
+    for (unsigned lane = 0; lane < WARP && first + lane < whole.threads; lane++) {
+        Thread* t = &whole.all[first + lane];
+        if (t->wait != Wait::Warp) continue;
+        bool all = true;
+        for (unsigned i = 0; i < WARP; i++) {
+            if (!(t->mask >> i & 1)) continue;
+            Thread* other = &whole.all[first + i];
+            if (first + i >= whole.threads || other->wait == Wait::Ended) {
+                stop("a lane waits for a lane that has ended or never was", t);
+            }
+            all = all && other->wait == Wait::Warp && other->mask == t->mask && other->line == t->line;
+        }
+        if (!all) continue;
+        for (unsigned i = 0; i < WARP; i++) {
+            if (t->mask >> i & 1) whole.seen[first + i] = whole.all[first + i].given;
+        }
+        uint64_t mask = t->mask;
+        for (unsigned i = 0; i < WARP; i++) {
+            if (mask >> i & 1) whole.all[first + i].wait = Wait::Nothing;
+        }
+        any = true;
+    }
+    return any;
+}
+
+/// Waits. The next thread of the warp that can go on does; if there is none, the scheduler looks at other warps.
+template <unsigned WARP>
+RLX_UNSEEN static void give_way(Thread* t) {
+    Thread *first = &whole.all[t->first], *end = &whole.all[t->first + WARP], *next = t + 1;
+    if (end > &whole.all[whole.threads]) end = &whole.all[whole.threads];
+    while (next < end && next->wait != Wait::Nothing) next++;
+    if (next == end && exchanged<WARP>(t->first)) {
+        next = first;
+        while (next->wait != Wait::Nothing) next++;
+        if (next == t) return;
+    }
+    void* to = whole.scheduler;
+    if (next < end) {
+        whole.now = next;
+        to = next->stack_pointer;
+    }
+#ifdef __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(next < end ? next->fiber : whole.host, 1);
+#endif
+    rlx_switch(&t->stack_pointer, to);
+}
+
 RLX_UNSEEN static void wait(Wait what, int line) {
     Thread* t = whole.now;
     t->wait = what;
     t->line = line;
-#ifdef __SANITIZE_THREAD__
-    __tsan_switch_to_fiber(whole.host, 1);
-#endif
-    rlx_switch(&t->stack_pointer, whole.scheduler);
+    if (whole.kernel->warp == 64) give_way<64>(t);
+    else give_way<32>(t);
 }
 
 RLX_UNSEEN static void barrier(int line) {
@@ -96,7 +144,7 @@ RLX_UNSEEN static void barrier(int line) {
 /// Gives a value to the lanes of `mask`, which all come here, and returns what each lane of the warp gave.
 RLX_UNSEEN static const uint64_t* exchange(uint64_t mask, uint64_t given, int line) {
     Thread* t = whole.now;
-    unsigned first = t->number / whole.kernel->warp * whole.kernel->warp;
+    unsigned first = t->first;
     if (!(mask >> (t->number - first) & 1)) stop("a lane takes part in an exchange that is not for it", t);
     t->mask = mask;
     t->given = given;
@@ -133,6 +181,7 @@ RLX_UNSEEN static void begin() {
 RLX_UNSEEN static void prepare(Thread* t, unsigned number) {
     Dim b = whole.launch.block;
     t->number = number;
+    t->first = number - number % whole.kernel->warp;
     t->index = {number % b.x, number / b.x % b.y, number / b.x / b.y};
     t->wait = Wait::Nothing;
     t->line = 0;
@@ -169,34 +218,6 @@ RLX_UNSEEN static void resume(Thread* t) {
     rlx_switch(&whole.scheduler, t->stack_pointer);
 }
 
-/// Ends the exchanges of a warp whose lanes are all there; returns whether a lane can go on.
-RLX_UNSEEN static bool exchanged(unsigned first) {
-    bool any = false;
-    for (unsigned lane = 0; lane < whole.kernel->warp && first + lane < whole.threads; lane++) {
-        Thread* t = &whole.all[first + lane];
-        if (t->wait != Wait::Warp) continue;
-        bool all = true;
-        for (unsigned i = 0; i < whole.kernel->warp; i++) {
-            if (!(t->mask >> i & 1)) continue;
-            Thread* other = &whole.all[first + i];
-            if (first + i >= whole.threads || other->wait == Wait::Ended) {
-                stop("a lane waits for a lane that has ended or never was", t);
-            }
-            all = all && other->wait == Wait::Warp && other->mask == t->mask && other->line == t->line;
-        }
-        if (!all) continue;
-        for (unsigned i = 0; i < whole.kernel->warp; i++) {
-            if (t->mask >> i & 1) whole.seen[first + i] = whole.all[first + i].given;
-        }
-        uint64_t mask = t->mask;
-        for (unsigned i = 0; i < whole.kernel->warp; i++) {
-            if (mask >> i & 1) whole.all[first + i].wait = Wait::Nothing;
-        }
-        any = true;
-    }
-    return any;
-}
-
 /// All threads of the block, from their beginning to their end.
 RLX_UNSEEN static void run_block() {
     for (unsigned i = 0; i < whole.threads; i++) prepare(&whole.all[i], i);
@@ -211,7 +232,7 @@ RLX_UNSEEN static void run_block() {
                         ran = true;
                     }
                 }
-            } while (exchanged(first));
+            } while (whole.kernel->warp == 64 ? exchanged<64>(first) : exchanged<32>(first));
         }
         unsigned ended = 0, waiting = 0;
         Thread* one = nullptr;
@@ -241,6 +262,7 @@ RLX_UNSEEN static void run_block() {
 RLX_UNSEEN static void run(const Kernel* kernel, const Launch* launch) {
     whole.launch = *launch;
     whole.kernel = kernel;
+    if (kernel->warp != 32 && kernel->warp != 64) stop("a warp has 32 or 64 lanes", nullptr);
     Dim b = launch->block, g = launch->grid;
     uint64_t threads = uint64_t(b.x) * b.y * b.z;
     if (threads == 0 || threads > MOST_THREADS) stop("a block has 1 to 1024 threads", nullptr);

@@ -31,7 +31,8 @@ enum class Wait { Nothing, Block, Warp, Ended };
 
 struct Thread {
     Dim index;
-    unsigned number;
+    /// Of the block; the first one of its warp.
+    unsigned number, first;
     Wait wait;
     /// The line of the source that waits.
     int line;

@@ -11,6 +11,7 @@ mod fake;
 #[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
 mod hip;
+mod kernels;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]

@@ -4,6 +4,7 @@ use crate::common::TestDevice;
 use rlx_core::Result;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_cuda::CudaDevice;
+use rlx_cuda::driver::cuda::texts::Texts;
 use rlx_cuda::driver::{At, Driver, DriverInfo, Work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,7 @@ pub type Text = (String, String);
 
 struct Recorder {
     info: DriverInfo,
+    kernels: Option<Texts>,
     texts: Arc<Mutex<BTreeSet<Text>>>,
     reads: Lock<BTreeMap<u32, u64>>,
     products: bool,
@@ -20,6 +22,14 @@ struct Recorder {
 
 /// A device that has them, and where the texts come together. `products`: whether it has a library for them.
 pub fn recorder(products: bool) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
+    recorder_with(products, None)
+}
+
+/// The same with kernels as the driver of a card finds them.
+pub fn recorder_with(
+    products: bool,
+    kernels: Option<Texts>,
+) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
     let texts = Arc::default();
     let info = DriverInfo {
         name: "recorder".into(),
@@ -28,7 +38,8 @@ pub fn recorder(products: bool) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>)
         warp: 64,
         memory: 1 << 34,
     };
-    let driver = Recorder { info, texts: Arc::clone(&texts), reads: Lock::default(), products };
+    let (reads, texts_too) = (Lock::default(), Arc::clone(&texts));
+    let driver = Recorder { info, kernels, texts: texts_too, reads, products };
     (Arc::new(CudaDevice::new(Box::new(driver) as Box<dyn Driver>)), texts)
 }
 
@@ -57,8 +68,17 @@ impl Driver for Recorder {
         self.products
     }
     fn compile(&self, _: u32, source: &str, entry: &str) -> Result<()> {
+        if let Some(kernels) = &self.kernels {
+            kernels.text(source, entry)?;
+        }
         self.texts.lock().unwrap().insert((entry.into(), source.into()));
         Ok(())
+    }
+    fn fills(&self) -> bool {
+        self.kernels.as_ref().is_some_and(Texts::fills)
+    }
+    fn fill(&self, source: &str, entry: &str) -> Result<()> {
+        self.kernels.as_ref().map_or(Ok(()), |kernels| kernels.fill(source, entry))
     }
     fn forget(&self, _: u32) {}
     fn record(&self, _: u32, _: &[Work]) -> Result<()> {

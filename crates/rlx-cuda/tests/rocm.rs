@@ -108,23 +108,46 @@ const ARCHITECTURES: [(&str, u32, &str); 5] = [
     ("gfx1201", 32, "1036"),
 ];
 
-/// The assembly of a text, behind the headers that hiprtc puts in front.
-fn assembly(
-    folder: &Path,
-    libraries: &Path,
-    (arch, lanes, table): (&str, u32, &str),
-    (entry, text): &Text,
-) -> String {
-    let source = folder.join(format!("{entry}-{arch}-{:x}.hip", text.len()));
-    fs::write(&source, [HEADER, text].concat()).unwrap();
+/// AMD's compiler as hiprtc calls it, for one architecture.
+fn clang((arch, lanes, _): (&str, u32, &str)) -> Command {
     let mut clang = Command::new("clang-19");
     clang.args(["-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-Werror", "-S"]);
     clang.args(["-O3", "-std=c++17", "-ffp-contract=off", "-D__HIPCC_RTC__"]);
     clang.arg("-D__HIP_PLATFORM_AMD__").arg(format!("-DRLX_WARP={lanes}"));
     clang.arg(format!("--offload-arch={arch}"));
-    for header in ["stddef.h", "climits", "limits", "hip/hip_runtime.h"] {
-        clang.args(["-include", header]);
-    }
+    clang
+}
+
+fn done(mut clang: Command, what: &str) {
+    let done = clang.output().expect("clang-19");
+    assert!(done.status.success(), "{what}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The headers that hiprtc puts in front of a text, which take longer to read than most texts to compile: once for all
+/// texts.
+fn headers(folder: &Path, of: (&str, u32, &str)) -> PathBuf {
+    let source = folder.join(format!("headers-{}.hip", of.0));
+    let names = ["stddef.h", "climits", "limits", "hip/hip_runtime.h"];
+    fs::write(&source, names.map(|name| format!("#include <{name}>\n")).concat()).unwrap();
+    let compiled = source.with_extension("pch");
+    let mut clang = clang(of);
+    clang.args(["-Xclang", "-emit-pch"]).arg(&source).arg("-o").arg(&compiled);
+    done(clang, of.0);
+    compiled
+}
+
+/// The assembly of a text, behind these headers.
+fn assembly(
+    folder: &Path,
+    libraries: &Path,
+    (of, headers): ((&str, u32, &str), &Path),
+    (entry, text): &Text,
+) -> String {
+    let (arch, lanes, table) = of;
+    let source = folder.join(format!("{entry}-{arch}-{:x}.hip", text.len()));
+    fs::write(&source, [HEADER, text].concat()).unwrap();
+    let mut clang = clang(of);
+    clang.args(["-Xclang", "-include-pch", "-Xclang"]).arg(headers);
     let wavefront = if lanes == 64 { "on" } else { "off" };
     for library in [
         "hip",
@@ -142,8 +165,8 @@ fn assembly(
         clang.arg(libraries.join(format!("{library}.bc")));
     }
     let output = source.with_extension("s");
-    let done = clang.arg(&source).arg("-o").arg(&output).output().expect("clang-19");
-    assert!(done.status.success(), "{arch} {entry}: {}", String::from_utf8_lossy(&done.stderr));
+    clang.arg(&source).arg("-o").arg(&output);
+    done(clang, &format!("{arch} {entry}"));
     fs::read_to_string(output).unwrap()
 }
 
@@ -201,16 +224,17 @@ fn kernels_have_registers_and_instructions_of_every_architecture() {
     fs::create_dir_all(&folder).unwrap();
     let mut texts = texts();
     texts.push(("words".into(), format!("#define BLOCK_THREADS 128\n{WORDS}")));
+    let behind = ARCHITECTURES.map(|of| (of, headers(&folder, of)));
     let each: Vec<_> =
-        ARCHITECTURES.iter().flat_map(|a| texts.iter().map(move |text| (*a, text))).collect();
+        behind.iter().flat_map(|a| texts.iter().map(move |text| (a, text))).collect();
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for part in each.chunks(each.len().div_ceil(threads)) {
             let (folder, libraries) = (&folder, &libraries);
             scope.spawn(move || {
-                for &(arch, text) in part {
-                    let assembly = assembly(folder, libraries, arch, text);
-                    check(arch.0, arch.1, text, &assembly);
+                for &((of, headers), text) in part {
+                    let assembly = assembly(folder, libraries, (*of, headers), text);
+                    check(of.0, of.1, text, &assembly);
                 }
             });
         }

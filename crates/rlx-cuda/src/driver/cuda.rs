@@ -151,6 +151,14 @@ impl Cuda {
     /// # Errors
     /// `DeviceUnavailable` that says what is missing.
     pub fn new(ordinal: usize, folders: Folders) -> Result<Cuda> {
+        Cuda::open(ordinal, texts::has_compiler(), folders)
+    }
+
+    /// The same as on a machine that has the compiler, or has none.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn open(ordinal: usize, compiler: bool, folders: Folders) -> Result<Cuda> {
         // SAFETY: loading a system library runs its initialisers, which is what a driver is for.
         if !unsafe { sys::is_culib_present() } {
             let what = "NVIDIA's driver library was not found (libcuda.so.1 or nvcuda.dll)";
@@ -178,7 +186,7 @@ impl Cuda {
             memory: context.total_mem().map_err(unavailable)? as u64,
         };
         let arch = u32::try_from(10 * major + minor).unwrap_or(0);
-        let texts = Texts::new(arch, texts::has_compiler(), folders)?;
+        let texts = Texts::new(arch, compiler, folders)?;
         let library = Library::new(&stream);
         Ok(Cuda {
             info,

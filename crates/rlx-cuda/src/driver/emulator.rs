@@ -105,7 +105,8 @@ impl Emulator {
         let binary = cache.join(format!("host-{version:016x}-{watch:?}"));
         once(&binary, |unfinished| {
             let mut command = Command::new(COMPILER);
-            command.args(FLAGS).args(watch.flags()).arg("-rdynamic").arg(sources.join("host.cpp"));
+            command.args(FLAGS).args(["-O2", "-rdynamic"]).args(watch.flags());
+            command.arg(sources.join("host.cpp"));
             run(command.arg("-o").arg(unfinished).arg("-ldl"))
         })?;
         let (headers, version) = headers(sources, cache, warp, watch)?;
