@@ -79,7 +79,8 @@ impl Pjrt {
 /// Rank and bytes of a value as it is kept.
 fn kept_as(ty: &Type) -> Result<(usize, usize)> {
     let bytes = ty.bytes()?;
-    let bytes = usize::try_from(bytes).map_err(|_| Error::internal(format!("{bytes} bytes of {ty}")))?;
+    let bytes =
+        usize::try_from(bytes).map_err(|_| Error::internal(format!("{bytes} bytes of {ty}")))?;
     Ok((storage(ty)?.1.len(), bytes))
 }
 
@@ -114,7 +115,8 @@ impl Backend for Pjrt {
         let results = graph.outputs.iter().map(|o| o.value).chain(finals);
         let results = results.map(|v| kept_as(graph.ty(v))).collect::<Result<Vec<_>>>()?;
         if executable.outputs() != results.len() {
-            let what = format!("the plugin has {} results of {}", executable.outputs(), results.len());
+            let what =
+                format!("the plugin has {} results of {}", executable.outputs(), results.len());
             return Err(Error::internal(what).at(graph.name.clone()));
         }
         Ok(Compiled { executable, results, states: module.states })

@@ -2,7 +2,8 @@
 
 use crate::lower::CLAIMS;
 use rlx_core::target::{
-    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, RegionLimits, Target,
+    Activations, Caches, Claims, Cost, Fusions, Limits, Policy, ProgramActivations, RegionLimits,
+    Target,
 };
 use rlx_core::types::{BlockFormat, DType};
 use std::sync::OnceLock;
@@ -30,7 +31,12 @@ const POLICY: Policy = Policy {
 pub fn target() -> Target {
     Target {
         name: "tpu".into(),
-        limits: Limits { buffer: 1 << 40, binding: 1 << 40, storage_buffers: 1 << 16, alignment: 64 },
+        limits: Limits {
+            buffer: 1 << 40,
+            binding: 1 << 40,
+            storage_buffers: 1 << 16,
+            alignment: 64,
+        },
         fusions: Fusions { attention: true, ..Fusions::NONE },
         formats: crate::lower::FORMATS.to_vec(),
         int8: false,

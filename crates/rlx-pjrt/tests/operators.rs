@@ -3,8 +3,8 @@
 use crate::common::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
-    Attention, Epilogue, Gather, KvWrite, MatMul, Op, RmsNorm, Rope, RopeScaling, RopeStyle, RopeTable, Sample,
-    TakeRows, Unary,
+    Attention, Epilogue, Gather, KvWrite, MatMul, Op, RmsNorm, Rope, RopeScaling, RopeStyle,
+    RopeTable, Sample, TakeRows, Unary,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::Target;
@@ -24,6 +24,9 @@ fn decoded() -> Vec<DType> {
 
 #[test]
 fn rows_of_a_table_have_the_bits_of_the_reference() {
+    if !ready("operators::rows_of_a_table_have_the_bits_of_the_reference") {
+        return;
+    }
     let mut rng = Rng(11);
     let formats = |all: Vec<BlockFormat>| all.into_iter().collect::<BTreeSet<_>>();
     assert_eq!(formats(target().formats), formats(Target::every_format()));
@@ -37,6 +40,9 @@ fn rows_of_a_table_have_the_bits_of_the_reference() {
 
 #[test]
 fn products_are_those_of_every_type() {
+    if !ready("operators::products_are_those_of_every_type") {
+        return;
+    }
     let mut rng = Rng(21);
     for dtype in decoded() {
         let k = if dtype.is_block() { 512u64 } else { 67 };
@@ -48,6 +54,9 @@ fn products_are_those_of_every_type() {
 
 #[test]
 fn what_follows_a_product_is_part_of_it() {
+    if !ready("operators::what_follows_a_product_is_part_of_it") {
+        return;
+    }
     let mut rng = Rng(22);
     let (k, n, rows) = (64u64, 40u64, 3u64);
     let f32s = |rng: &mut Rng, dims: &[u64]| {
@@ -74,6 +83,9 @@ fn what_follows_a_product_is_part_of_it() {
 
 #[test]
 fn norms_of_rows() {
+    if !ready("operators::norms_of_rows") {
+        return;
+    }
     let mut rng = Rng(12);
     for k in [1u64, 65] {
         let x = input(&[3, k], &rng.floats(3 * k as usize));
@@ -95,12 +107,18 @@ fn rows_of(bytes: &[u8], len: usize, width: usize) -> &[u8] {
 
 #[test]
 fn heads_turn_in_both_styles_and_the_rest_passes_through() {
+    if !ready("operators::heads_turn_in_both_styles_and_the_rest_passes_through") {
+        return;
+    }
     let mut rng = Rng(14);
     for style in [RopeStyle::Adjacent, RopeStyle::Half] {
         for (head_dim, dims, heads, past) in [(64, 64, 3, 0), (64, 32, 2, 999), (6, 6, 5, 77)] {
             let width = head_dim * heads;
-            let operands =
-                [input(&[5, width as u64], &rng.floats(5 * width)), table(dims, 1024), control(past, 3, 0)];
+            let operands = [
+                input(&[5, width as u64], &rng.floats(5 * width)),
+                table(dims, 1024),
+                control(past, 3, 0),
+            ];
             let op = Op::from(Rope { style, head_dim });
             let want = truth(&op, &operands);
             let got = run_op(&device(), op, &operands);
@@ -119,6 +137,9 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Oper
 
 #[test]
 fn caches_take_real_rows_and_nothing_once_done() {
+    if !ready("operators::caches_take_real_rows_and_nothing_once_done") {
+        return;
+    }
     let mut rng = Rng(15);
     for dtype in CACHES {
         for (rows, len, past, done, ring) in [
@@ -141,6 +162,9 @@ fn caches_take_real_rows_and_nothing_once_done() {
 
 #[test]
 fn rows_see_what_their_attention_says() {
+    if !ready("operators::rows_see_what_their_attention_says") {
+        return;
+    }
     let mut rng = Rng(16);
     let e = 32u64;
     let plain = Attention::causal(e as usize, 0.2);
@@ -177,6 +201,9 @@ fn rows_see_what_their_attention_says() {
 
 #[test]
 fn the_last_real_rows_are_taken() {
+    if !ready("operators::the_last_real_rows_are_taken") {
+        return;
+    }
     let mut rng = Rng(17);
     for (rows, len) in [(1u64, 3u32), (1, 0), (2, 3), (3, 1), (4, 9)] {
         let x = input(&[4, 5], &rng.floats(20));
@@ -199,6 +226,9 @@ fn params_state(params: &SampleParams, masked: Option<&[u32]>, vocab: usize) -> 
 
 #[test]
 fn equal_logits_and_seeds_give_equal_tokens() {
+    if !ready("operators::equal_logits_and_seeds_give_equal_tokens") {
+        return;
+    }
     let mut rng = Rng(18);
     let plain = SampleParams::default();
     let hot = SampleParams { temperature: 0.8, ..plain.clone() };
@@ -218,7 +248,8 @@ fn equal_logits_and_seeds_give_equal_tokens() {
     {
         // Ties, infinities and what is no number.
         let vocab = 131usize;
-        let mut logits: Vec<f32> = rng.floats(vocab).iter().map(|x| (x * 40.0).round() / 4.0).collect();
+        let mut logits: Vec<f32> =
+            rng.floats(vocab).iter().map(|x| (x * 40.0).round() / 4.0).collect();
         (logits[3], logits[40], logits[41]) = (f32::NAN, f32::NEG_INFINITY, f32::NAN);
         let counts: Vec<u32> = (0..vocab)
             .map(|_| match rng.next() % 4 {
@@ -230,7 +261,13 @@ fn equal_logits_and_seeds_give_equal_tokens() {
         let mask: Vec<u32> = (0..vocab.div_ceil(32)).map(|_| rng.next() as u32).collect();
         for (seed, masked) in [(1u64, None), (77 << 33, Some(&mask[..])), (5, None)] {
             let params = SampleParams { seed, ..params.clone() };
-            let block = Control { past: 9 + n as u32, len: 3, limit: 8, capacity: 64, ..Control::default() };
+            let block = Control {
+                past: 9 + n as u32,
+                len: 3,
+                limit: 8,
+                capacity: 64,
+                ..Control::default()
+            };
             let operands = [
                 input(&[1, vocab as u64], &logits),
                 params_state(&params, masked, vocab),

@@ -3,8 +3,8 @@
 use super::builder::{Builder, El, V};
 use super::formats::{bytes, half, nibbles, scaled, shifted, words};
 use rlx_core::formats::codebook::{
-    IQ1_S, IQ2_LEVELS, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_S_LEVELS, IQ3_XXS, IQ3_XXS_LEVELS, IQ4_NL,
-    even_signs,
+    IQ1_S, IQ2_LEVELS, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_S_LEVELS, IQ3_XXS, IQ3_XXS_LEVELS,
+    IQ4_NL, even_signs,
 };
 use rlx_core::types::BlockFormat as B;
 

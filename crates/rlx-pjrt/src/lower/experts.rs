@@ -160,6 +160,7 @@ pub(super) fn weighted_sum(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
 fn weighted(b: &mut Builder, x: &V, shares: &V) -> V {
     let wide = b.convert(x, x.el.wide());
     let shares = b.convert(shares, wide.el);
-    let y = b.dot(&shares, &wide, &Axes { batch: [vec![0], vec![0]], contract: [vec![1], vec![1]] });
+    let y =
+        b.dot(&shares, &wide, &Axes { batch: [vec![0], vec![0]], contract: [vec![1], vec![1]] });
     b.convert(&y, x.el)
 }

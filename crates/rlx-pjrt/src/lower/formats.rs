@@ -3,10 +3,10 @@
 
 use super::builder::{Builder, El, V};
 use super::codebooks;
+use BlockFormat as B;
 use rlx_core::formats::codebook::FP4;
 use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_core::{Code, Error, Result};
-use BlockFormat as B;
 
 /// Formats of weights that are decoded.
 pub(crate) const FORMATS: &[BlockFormat] = &[

@@ -14,7 +14,10 @@ use rlx_core::types::{DType, Scalar, Type};
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     knows(
         op,
-        &["axis", "start", "len", "step", "dims", "perm", "axes", "shifts", "low", "high", "mode", "value", "type"],
+        &[
+            "axis", "start", "len", "step", "dims", "perm", "axes", "shifts", "low", "high",
+            "mode", "value", "type",
+        ],
     )?;
     if matches!(op, Op::Slice(_)) {
         return Ok(());
@@ -22,8 +25,12 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     operands.iter().enumerate().try_for_each(|(i, ty)| fits(i, ty, |t| !t.is_block()))?;
     let of_axis = |axis: usize| operands.first().and_then(|t| t.shape.0.get(axis)?.as_static());
     match op {
-        Op::GatherElements(op) if of_axis(op.axis) == Some(0) => Err("it reads no axis without elements".into()),
-        Op::ScatterAdd(_) => fits(0, operands[0], |t| t != DType::BOOL && t != DType::Scalar(Scalar::C64)),
+        Op::GatherElements(op) if of_axis(op.axis) == Some(0) => {
+            Err("it reads no axis without elements".into())
+        }
+        Op::ScatterAdd(_) => {
+            fits(0, operands[0], |t| t != DType::BOOL && t != DType::Scalar(Scalar::C64))
+        }
         _ => Ok(()),
     }
 }
@@ -34,7 +41,8 @@ pub(super) fn slice(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let (mut x, ty) = (node.value(0)?.clone(), node.ty(0)?);
     if ty.dtype.is_block() {
         let mut dims = ty.shape.static_dims()?;
-        let row = dims.last().and_then(|&n| ty.dtype.row_bytes(n)).ok_or_else(|| node.mismatch())?;
+        let row =
+            dims.last().and_then(|&n| ty.dtype.row_bytes(n)).ok_or_else(|| node.mismatch())?;
         dims.pop();
         dims.push(row);
         x = b.reshape(&x, &dims);
@@ -110,8 +118,11 @@ pub(super) fn pad(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
             El::C64 => b.scalar(El::C64, value.into()),
             el => functions::cast(b, &wide, el),
         };
-        let ends = |all: &[u64]| all.iter().map(|&n| i64::try_from(n)).collect::<Result<Vec<i64>, _>>();
-        let (Ok(low), Ok(high)) = (ends(&op.low), ends(&op.high)) else { return Err(node.mismatch()) };
+        let ends =
+            |all: &[u64]| all.iter().map(|&n| i64::try_from(n)).collect::<Result<Vec<i64>, _>>();
+        let (Ok(low), Ok(high)) = (ends(&op.low), ends(&op.high)) else {
+            return Err(node.mismatch());
+        };
         let between = vec![0; low.len()];
         return Ok(vec![b.pad(&x, &value, &low, &high, &between)]);
     }
@@ -125,7 +136,9 @@ pub(super) fn pad(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
                         let part = b.part(&x, axis, if is_low { 1 } else { n - 1 - count }, count);
                         b.reverse(&part, &[axis])
                     }
-                    PadMode::Circular => b.part(&x, axis, if is_low { n - count } else { 0 }, count),
+                    PadMode::Circular => {
+                        b.part(&x, axis, if is_low { n - count } else { 0 }, count)
+                    }
                     _ => {
                         let edge = b.part(&x, axis, if is_low { 0 } else { n - 1 }, 1);
                         let mut dims = x.dims.clone();
@@ -174,7 +187,8 @@ pub(super) fn gather_elements(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>
 
 pub(super) fn scatter_add(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let Op::ScatterAdd(op) = node.op else { return Err(node.mismatch()) };
-    let (x, ids, updates) = (node.value(0)?.clone(), node.value(1)?.clone(), node.value(2)?.clone());
+    let (x, ids, updates) =
+        (node.value(0)?.clone(), node.value(1)?.clone(), node.value(2)?.clone());
     let to = x.el.wide();
     let front: Vec<usize> =
         std::iter::once(op.axis).chain((0..x.dims.len()).filter(|&i| i != op.axis)).collect();
@@ -209,7 +223,8 @@ pub(super) fn state_write(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let at = b.min(&at, &most);
     let at = b.convert(&at, El::I32);
     let zero = b.scalar(El::I32, 0.0);
-    let starts: Vec<V> =
-        (0..state.dims.len()).map(|i| if i == op.axis { at.clone() } else { zero.clone() }).collect();
+    let starts: Vec<V> = (0..state.dims.len())
+        .map(|i| if i == op.axis { at.clone() } else { zero.clone() })
+        .collect();
     Ok(vec![b.dynamic_update(&state, &x, &starts)])
 }

@@ -4,8 +4,8 @@ use super::Node;
 use super::builder::{Builder, El, V};
 use super::takes::{Taken, knows};
 use rlx_core::Result;
-use rlx_core::target::Target;
 use rlx_core::ops::Op;
+use rlx_core::target::Target;
 use rlx_core::types::Type;
 
 pub(super) fn takes(op: &Op, _: &[&Type], _: &Target) -> Taken {

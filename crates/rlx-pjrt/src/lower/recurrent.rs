@@ -32,7 +32,8 @@ struct Rows {
 
 impl Rows {
     fn new(b: &mut Builder, node: &Node<'_>, first: usize, count: u64, el: El) -> Rows {
-        let (state, control) = (node.values.get(first).cloned(), node.values.get(first + 1).cloned());
+        let (state, control) =
+            (node.values.get(first).cloned(), node.values.get(first + 1).cloned());
         let all = b.scalar(El::I32, count as f64);
         let real = match &control {
             Some(control) => {
@@ -84,7 +85,9 @@ impl Rows {
                 let one: Vec<u64> = std::iter::once(1).chain(row.iter().copied()).collect();
                 let y = b.reshape(&y, &one);
                 let zero = b.scalar(El::I32, 0.0);
-                let at: Vec<V> = (0..one.len()).map(|i| if i == 0 { now[0].clone() } else { zero.clone() }).collect();
+                let at: Vec<V> = (0..one.len())
+                    .map(|i| if i == 0 { now[0].clone() } else { zero.clone() })
+                    .collect();
                 let all = b.dynamic_update(&now[2], &y, &at);
                 vec![b.with("add", &now[0], 1.0), next, all]
             },
@@ -95,7 +98,8 @@ impl Rows {
     /// Row `i` of a tensor `[rows, ..]`.
     fn row(b: &mut Builder, x: &V, i: &V) -> V {
         let zero = b.scalar(El::I32, 0.0);
-        let at: Vec<V> = (0..x.dims.len()).map(|k| if k == 0 { i.clone() } else { zero.clone() }).collect();
+        let at: Vec<V> =
+            (0..x.dims.len()).map(|k| if k == 0 { i.clone() } else { zero.clone() }).collect();
         let mut sizes = x.dims.clone();
         sizes[0] = 1;
         let y = b.dynamic_slice(x, &at, &sizes);

@@ -3,10 +3,10 @@
 //! Where the sampler of the core selects by radix, this one sorts: the tokens that top-k and top-p keep are a run of
 //! the order of (distance, id), so that its last token decides of every other.
 
-use super::{Node, random, scan};
 use super::builder::{Builder, El, V};
 use super::control::word;
 use super::takes::{Taken, fits, knows};
+use super::{Node, random, scan};
 use rlx_core::Result;
 use rlx_core::ops::{Op, PARAMS_WORDS};
 use rlx_core::sample::weight::FAR;
@@ -77,7 +77,7 @@ pub(super) fn sample(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
 }
 
 /// A parameter's word.
-fn param(b: &mut Builder, words: &V, at: usize) -> V {
+pub(super) fn param(b: &mut Builder, words: &V, at: usize) -> V {
     word(b, words, at as u64)
 }
 
@@ -139,22 +139,21 @@ fn allowed(b: &mut Builder, logits: &V, words: &V) -> V {
     b.select(&may, logits, &never)
 }
 
-/// How far each logit is below the best, in 2^-16 octaves of weight.
-fn distances(b: &mut Builder, logits: &V, most: &V, words: &V) -> V {
+/// How far each logit is below the best of its row, in 2^-16 octaves of weight. `most` has the logits' sizes, the scale
+/// none.
+pub(super) fn distances(b: &mut Builder, logits: &V, most: &V, scale: &V) -> V {
     let largest = 2f64.powi(126);
     let dims = logits.dims.clone();
     let bounded = |b: &mut Builder, x: &V| {
-        let (low, high) = (b.splat(x.el, &x.dims, -largest), b.splat(x.el, &x.dims, largest));
+        let (low, high) = (b.splat(x.el, &dims, -largest), b.splat(x.el, &dims, largest));
         let x = b.max(x, &low);
         b.min(&x, &high)
     };
-    let most = bounded(b, most);
-    let most = b.repeat(&most, &dims, &[]);
-    let each = bounded(b, logits);
+    let (most, each) = (bounded(b, most), bounded(b, logits));
     let gap = b.sub(&most, &each);
     let farthest = b.splat(El::F32, &dims, f64::from(1 << 25));
     let gap = b.min(&gap, &farthest);
-    let scale = float(b, words, params::SCALE, &dims);
+    let scale = b.repeat(scale, &dims, &[]);
     let q = b.mul(&gap, &scale);
     let far = b.splat(El::F32, &dims, FAR.into());
     let q = b.min(&q, &far);
@@ -164,7 +163,7 @@ fn distances(b: &mut Builder, logits: &V, most: &V, words: &V) -> V {
 }
 
 /// The weight of a distance, 0 from [`FAR`] on: the polynomial of `rlx_core::sample::weight`.
-fn weights(b: &mut Builder, q: &V) -> V {
+pub(super) fn weights(b: &mut Builder, q: &V) -> V {
     const COEFFICIENTS: [u64; 6] =
         [2_034_856, 19_794_886, 118_784_456, 515_800_015, 1_488_517_413, 1 << 31];
     let wide = b.convert(q, El::U64);
@@ -196,7 +195,10 @@ fn scaled(b: &mut Builder, x: &V, y: &V, by: u32) -> V {
 /// The token that is drawn.
 fn drawn(b: &mut Builder, logits: &V, most: &V, words: &V, block: &V) -> V {
     let n = logits.dims[0];
-    let q = distances(b, logits, most, words);
+    let wide = b.repeat(most, &[n], &[]);
+    let scale = param(b, words, params::SCALE);
+    let scale = b.bitcast(&scale, El::F32);
+    let q = distances(b, logits, &wide, &scale);
     let ids = b.iota(El::U32, &[n], 0);
     let top_k = param(b, words, params::TOP_K);
     let top_p = param(b, words, params::TOP_P);
@@ -240,7 +242,8 @@ fn drawn(b: &mut Builder, logits: &V, most: &V, words: &V, block: &V) -> V {
 /// Distance and id of the last token that top-k and then top-p keep.
 fn cut(b: &mut Builder, q: &V, ids: &V, top_k: &V, top_p: &V) -> Vec<V> {
     let n = q.dims[0];
-    let sorted = b.sort(&[q.clone(), ids.clone()], 0, |b, pairs| b.compare("LT", &pairs[0][0], &pairs[0][1]));
+    let sorted = b
+        .sort(&[q.clone(), ids.clone()], 0, |b, pairs| b.compare("LT", &pairs[0][0], &pairs[0][1]));
     let near = b.compare_with("LT", &sorted[0], FAR.into());
     let no_k = b.compare_with("EQ", top_k, 0.0);
     let everything = b.integer(El::U32, &[], u64::from(u32::MAX));
@@ -271,7 +274,13 @@ fn cut(b: &mut Builder, q: &V, ids: &V, top_k: &V, top_p: &V) -> Vec<V> {
     let last = b.sum(&kept, &[0]);
     let last = b.with("subtract", &last, 1.0);
     let last = b.reshape(&last, &[1]);
-    sorted.iter().map(|x| b.take(x, &last, 0)).collect::<Vec<_>>().iter().map(|x| b.reshape(x, &[])).collect()
+    sorted
+        .iter()
+        .map(|x| b.take(x, &last, 0))
+        .collect::<Vec<_>>()
+        .iter()
+        .map(|x| b.reshape(x, &[]))
+        .collect()
 }
 
 /// Philox's first word for the seed and the position.

@@ -13,7 +13,15 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     knows(
         op,
         &[
-            "heads", "kv_heads", "head_dim", "v_head_dim", "mask", "window", "scale", "softcap", "layout",
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "v_head_dim",
+            "mask",
+            "window",
+            "scale",
+            "softcap",
+            "layout",
         ],
     )?;
     operands.iter().enumerate().try_for_each(|(i, ty)| match i {

@@ -19,7 +19,11 @@ pub(super) fn knows(op: &Op, attributes: &[&str]) -> Taken {
 
 /// Refuses an operand whose type is not among those that fit.
 pub(super) fn fits(i: usize, ty: &Type, fits: impl Fn(DType) -> bool) -> Taken {
-    if fits(ty.dtype) { Ok(()) } else { Err(format!("its lowering takes no {} as operand {i}", ty.dtype)) }
+    if fits(ty.dtype) {
+        Ok(())
+    } else {
+        Err(format!("its lowering takes no {} as operand {i}", ty.dtype))
+    }
 }
 
 /// Refuses operands that are no floats.

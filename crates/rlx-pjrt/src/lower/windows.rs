@@ -1,8 +1,8 @@
 //! What slides over images: convolutions, pools, columns, and resizing.
 
+use super::Node;
 use super::builder::{Axes, Builder, El, V, Windows};
 use super::takes::{Taken, are_floats, knows};
-use super::Node;
 use rlx_core::Result;
 use rlx_core::ops::{Interpolation, Op, PoolKind, Window};
 use rlx_core::target::Target;
@@ -12,8 +12,20 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     knows(
         op,
         &[
-            "stride", "pad_low", "pad_high", "dilation", "groups", "bias", "extra", "kind", "kernel", "count_padding",
-            "size", "mode", "align_corners", "antialias",
+            "stride",
+            "pad_low",
+            "pad_high",
+            "dilation",
+            "groups",
+            "bias",
+            "extra",
+            "kind",
+            "kernel",
+            "count_padding",
+            "size",
+            "mode",
+            "align_corners",
+            "antialias",
         ],
     )?;
     are_floats(operands)
@@ -44,7 +56,14 @@ pub(super) fn conv(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
         let pads = op.window.pad_low.iter().zip(&op.window.pad_high);
         let pads: Vec<[i64; 2]> = pads.map(|(&l, &h)| [signed(l), signed(h)]).collect();
         let ones = vec![1; pads.len()];
-        b.convolution(&p, &q, &result, op.groups, [&op.window.stride, &ones, &op.window.dilation], &pads)
+        b.convolution(
+            &p,
+            &q,
+            &result,
+            op.groups,
+            [&op.window.stride, &ones, &op.window.dilation],
+            &pads,
+        )
     };
     let y = with_bias(b, y, node.values.get(2));
     Ok(vec![b.convert(&y, x.el)])
@@ -86,7 +105,8 @@ pub(super) fn conv_transpose(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>>
 /// Folds windows of the spatial axes.
 fn pooled(b: &mut Builder, x: &V, op: &str, start: f64, kernel: &[u64], w: &Window) -> V {
     let all = |list: &[u64], one: u64| [&[one, one], list].concat();
-    let pads: Vec<[u64; 2]> = all(&w.pad_low, 0).into_iter().zip(all(&w.pad_high, 0)).map(|(l, h)| [l, h]).collect();
+    let pads: Vec<[u64; 2]> =
+        all(&w.pad_low, 0).into_iter().zip(all(&w.pad_high, 0)).map(|(l, h)| [l, h]).collect();
     let (sizes, strides, dilations) = (all(kernel, 1), all(&w.stride, 1), all(&w.dilation, 1));
     let windows = Windows { sizes: &sizes, strides: &strides, dilations: &dilations, pads: &pads };
     b.reduce_window(op, x, start, &windows)
@@ -132,7 +152,9 @@ pub(super) fn im2col(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let result = node.result(0)?;
     let w = &op.window;
     let zero = b.scalar(x.el, 0.0);
-    let all = |list: &[u64]| [0, 0].into_iter().chain(list.iter().map(|&n| signed(n))).collect::<Vec<i64>>();
+    let all = |list: &[u64]| {
+        [0, 0].into_iter().chain(list.iter().map(|&n| signed(n))).collect::<Vec<i64>>()
+    };
     let (low, high) = (all(&w.pad_low), all(&w.pad_high));
     let padded = b.pad(&x, &zero, &low, &high, &vec![0; low.len()]);
     let outputs: Vec<u64> = (0..op.kernel.len())

@@ -1,6 +1,8 @@
 //! Tensors on a device.
 
-use super::api::{Args, BufferArgs, FromHostArgs, Handle, Layout, ONLY_DURING_CALL, SizeArgs, TILED};
+use super::api::{
+    Args, BufferArgs, FromHostArgs, Handle, Layout, ONLY_DURING_CALL, SizeArgs, TILED,
+};
 use super::api::{TiledLayout, ToHostArgs};
 use super::client::{Client, Inner};
 use super::{Event, api};
@@ -124,16 +126,14 @@ impl Buffer {
         })?;
         to.resize(bytes, 0);
         let order: Vec<i64> = (0..rank as i64).rev().collect();
-        let tiled = TiledLayout {
-            minor_to_major: order.as_ptr(),
-            rank: order.len(),
-            ..TiledLayout::new()
-        };
+        let tiled =
+            TiledLayout { minor_to_major: order.as_ptr(), rank: order.len(), ..TiledLayout::new() };
         let mut layout = Layout { tiled, kind: TILED, ..Layout::new() };
         let plugin = &self.0.client.plugin;
         let to_host = plugin.api().buffer_to_host_buffer;
         // First the size, so that the plugin writes no more than there is room for.
-        let mut args = ToHostArgs { source: self.0.handle, layout: &mut layout, ..ToHostArgs::new() };
+        let mut args =
+            ToHostArgs { source: self.0.handle, layout: &mut layout, ..ToHostArgs::new() };
         plugin.call(to_host, "Buffer_ToHostBuffer", &mut args)?;
         drop(Event::new(plugin, args.event));
         if args.bytes != bytes {

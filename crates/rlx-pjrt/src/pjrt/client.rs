@@ -1,8 +1,8 @@
 //! A plugin's client, and topologies, for which programs are compiled where no device is.
 
 use super::api::{
-    Args, ClientArgs, ClientCompileArgs, ClientCreateArgs, ClientNameArgs, CompileArgs, DescriptionArgs,
-    DevicesArgs, Handle, KindArgs, ProgramArgs, TopologyArgs, TopologyCreateArgs,
+    Args, ClientArgs, ClientCompileArgs, ClientCreateArgs, ClientNameArgs, CompileArgs,
+    DescriptionArgs, DevicesArgs, Handle, KindArgs, ProgramArgs, TopologyArgs, TopologyCreateArgs,
 };
 use super::executable::{Compiled, Executable};
 use super::{Plugin, string};
@@ -56,7 +56,8 @@ impl Client {
         let mut args = ClientCreateArgs::new();
         let gone = |e: Error| Error::new(Code::DeviceUnavailable, e.what);
         plugin.call(api.client_create, "Client_Create", &mut args).map_err(gone)?;
-        let mut inner = Inner { plugin: plugin.clone(), handle: args.client, device: std::ptr::null_mut() };
+        let mut inner =
+            Inner { plugin: plugin.clone(), handle: args.client, device: std::ptr::null_mut() };
         let mut args = DevicesArgs { client: inner.handle, ..DevicesArgs::new() };
         plugin.call(api.client_addressable_devices, "Client_AddressableDevices", &mut args)?;
         if args.count == 0 || args.devices.is_null() {

@@ -1,12 +1,12 @@
 //! Compiled programs.
 
+use super::Plugin;
 use super::api::{
-    Args, CodeSizeArgs, ExecutableArgs, ExecuteArgs, ExecuteOptions, GetExecutableArgs, Handle, LoadedArgs,
-    MemoryStatsArgs, OutputsArgs,
+    Args, CodeSizeArgs, ExecutableArgs, ExecuteArgs, ExecuteOptions, GetExecutableArgs, Handle,
+    LoadedArgs, MemoryStatsArgs, OutputsArgs,
 };
 use super::buffer::Buffer;
 use super::client::Inner;
-use super::Plugin;
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
@@ -77,7 +77,11 @@ impl Executable {
             ..ExecuteArgs::new()
         };
         let plugin = &self.client.plugin;
-        plugin.call(plugin.api().loaded_executable_execute, "LoadedExecutable_Execute", &mut args)?;
+        plugin.call(
+            plugin.api().loaded_executable_execute,
+            "LoadedExecutable_Execute",
+            &mut args,
+        )?;
         if results.iter().any(|r| r.is_null()) {
             return Err(Error::internal("PJRT_LoadedExecutable_Execute left a result out"));
         }

@@ -16,7 +16,9 @@ pub use buffer::{Buffer, Element, Read};
 pub use client::{Client, Topology};
 pub use executable::{Compiled, Executable, Memory};
 
-use api::{Api, Args, Call, CodeArgs, ErrorArgs, EventArgs, Handle, Head, IsReadyArgs, MessageArgs};
+use api::{
+    Api, Args, Call, CodeArgs, ErrorArgs, EventArgs, Handle, Head, IsReadyArgs, MessageArgs,
+};
 use rlx_core::{Code, Error, Result};
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -70,12 +72,14 @@ impl Plugin {
         };
         let (wanted, header) = api::VERSION;
         if major != wanted {
-            let what = format!("the plugin has PJRT {major}.{minor}, this is for {wanted}.{header}");
+            let what =
+                format!("the plugin has PJRT {major}.{minor}, this is for {wanted}.{header}");
             return Err(unavailable(what));
         }
         if size < size_of::<Api>() {
             let need = size_of::<Api>();
-            let what = format!("PJRT {major}.{minor} of the plugin is too old: {size} bytes of {need}");
+            let what =
+                format!("PJRT {major}.{minor} of the plugin is too old: {size} bytes of {need}");
             return Err(unavailable(what));
         }
         let plugin = Arc::new(Plugin { api, path: path.to_path_buf() });
