@@ -128,7 +128,7 @@ fn heads_turn_in_both_styles_and_the_rest_passes_through() {
     }
 }
 
-const CACHES: [DType; 2] = [DType::F32, DType::F16];
+const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
 
 fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Operand {
     let n = (heads * capacity) as usize;
@@ -155,7 +155,15 @@ fn caches_take_real_rows_and_nothing_once_done() {
             let (heads, e) = (3u64, 64u64);
             let x = input(&[rows, heads * e], &rng.floats((rows * heads * e) as usize));
             let operands = [cache(&mut rng, dtype, heads, 8, e), x, control(past, len, done)];
-            agrees(KvWrite { ring }, &operands, 0.0);
+            if !dtype.is_block() {
+                agrees(KvWrite { ring }, &operands, 0.0);
+                continue;
+            }
+            // A quotient that is a half of a step may round to either side.
+            let op = Op::from(KvWrite { ring });
+            let (got, want) = (run_op(&device(), op.clone(), &operands), truth(&op, &operands));
+            let different = got[0].iter().zip(&want[0]).filter(|(a, b)| a != b).count();
+            assert!(different <= 2, "rows {rows} len {len} past {past}: {different} bytes");
         }
     }
 }
@@ -172,6 +180,7 @@ fn rows_see_what_their_attention_says() {
     for (op, rows, len, past, dtype) in [
         (plain.clone(), 1u64, 1u32, 0u32, DType::F32),
         (plain.clone(), 1, 1, 22, DType::F16),
+        (plain.clone(), 3, 3, 9, DType::Block(BlockFormat::Q8_0)),
         (plain.clone(), 5, 4, 7, DType::F32),
         (Attention { softcap: Some(2.0), ..window.clone() }, 5, 5, 17, DType::F16),
         (Attention { sinks: true, ..plain.clone() }, 4, 3, 9, DType::F32),
