@@ -2,7 +2,6 @@
 //! CPU, on which the same texts are tested.
 
 mod device;
-#[allow(missing_docs)]
 pub mod lower;
 pub mod pjrt;
 mod target;

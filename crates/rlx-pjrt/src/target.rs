@@ -9,7 +9,10 @@ use rlx_core::types::{BlockFormat, DType};
 use std::sync::OnceLock;
 
 /// The types of caches.
-const CACHES: Caches = Caches { types: &[DType::F32, DType::F16, DType::BF16], block_heads: 1 };
+const CACHES: Caches = Caches {
+    types: &[DType::F32, DType::F16, DType::BF16, DType::Block(BlockFormat::Q8_0)],
+    block_heads: 32,
+};
 
 /// How a model is run where nobody says more.
 const POLICY: Policy = Policy {

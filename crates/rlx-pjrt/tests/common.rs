@@ -1,5 +1,7 @@
 //! XLA's CPU device as tests open it, and one operator on it.
+#![allow(dead_code)] // two test binaries use parts of it
 
+#[allow(unused_imports)] // two test binaries use parts of it
 pub use crate::step::{
     Buffers, Operand, Rng, assert_close, control, f32_bytes, floats, input, random_weights, state,
     u32_bytes, weight, words,
@@ -16,27 +18,54 @@ use rlx_pjrt::Pjrt;
 use rlx_pjrt::lower::{lower, storage};
 use rlx_pjrt::pjrt::{Client, Executable};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The device of these tests.
 pub type TestDevice = Client;
 
-/// The plugin: `PJRT_PLUGIN`, or what `node scripts/plugins.mjs` has put into `target/plugins`.
-pub fn plugin() -> Option<PathBuf> {
-    let usual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/plugins/xla_cpu_pjrt.so");
-    let path = std::env::var_os("PJRT_PLUGIN").map_or_else(|| usual.into(), PathBuf::from);
-    path.exists().then_some(path)
+/// The plugin: `PJRT_PLUGIN`, or XLA's CPU device, which `scripts/plugins.mjs` fetches where it is not there yet.
+fn plugin() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("PJRT_PLUGIN") {
+        return Ok(named.into());
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let usual = root.join("target/plugins/xla_cpu_pjrt.so");
+    if usual.exists() {
+        return Ok(usual);
+    }
+    let fetched =
+        Command::new("node").arg(root.join("scripts/plugins.mjs")).arg("xla-cpu-pjrt").output();
+    match fetched {
+        Ok(made) if made.status.success() => Ok(usual),
+        Ok(made) => Err(String::from_utf8_lossy(&made.stderr).trim().to_string()),
+        Err(e) => Err(format!("node scripts/plugins.mjs: {e}")),
+    }
+}
+
+fn found() -> &'static Result<PathBuf, String> {
+    static PLUGIN: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PLUGIN.get_or_init(plugin)
+}
+
+/// Whether there is a plugin; where there is none the test is skipped, and says so.
+pub fn ready(test: &str) -> bool {
+    if let Err(why) = found() {
+        crate::skip::skip(test, &format!("no XLA plugin: {why}"));
+    }
+    found().is_ok()
+}
+
+/// The plugin's path.
+pub fn path() -> &'static Path {
+    found().as_ref().unwrap_or_else(|e| panic!("no XLA plugin: {e}"))
 }
 
 /// One device for all tests.
 pub fn device() -> Arc<TestDevice> {
     static DEVICE: OnceLock<Arc<TestDevice>> = OnceLock::new();
-    let open = || {
-        let plugin = plugin().expect("a plugin: node scripts/plugins.mjs xla-cpu-pjrt");
-        Arc::new(Client::open(&plugin).unwrap_or_else(|e| panic!("{e}")))
-    };
-    DEVICE.get_or_init(open).clone()
+    DEVICE.get_or_init(|| Arc::new(Client::open(path()).unwrap_or_else(|e| panic!("{e}")))).clone()
 }
 
 /// What the lowerings take.
@@ -76,9 +105,6 @@ pub fn case(op: impl Into<Op>, operands: &[Operand], _: Buffers) -> Case {
 pub fn run(d: &Arc<TestDevice>, case: &Case) -> Result<Vec<Vec<u8>>> {
     let graph = &case.graph;
     let module = lower(graph)?;
-    if std::env::var_os("RLX_TEXT").is_some() {
-        println!("{}", module.text);
-    }
     let executable = compiled(d, &module.text)?;
     let arguments = graph.params.iter().zip(&case.bytes).map(|(p, bytes)| {
         let (el, dims) = storage(graph.ty(p.value))?;
@@ -157,6 +183,5 @@ pub fn agrees(op: impl Into<Op>, operands: &[Operand], tolerance: f64) {
 
 /// The executor.
 pub fn executor() -> Arc<GraphDevice<Pjrt>> {
-    let plugin = plugin().expect("a plugin: node scripts/plugins.mjs xla-cpu-pjrt");
-    Arc::new(rlx_pjrt::open(Some(&plugin)).unwrap_or_else(|e| panic!("{e}")))
+    Arc::new(rlx_pjrt::open(Some(path())).unwrap_or_else(|e| panic!("{e}")))
 }

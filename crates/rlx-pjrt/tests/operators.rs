@@ -24,6 +24,9 @@ fn decoded() -> Vec<DType> {
 
 #[test]
 fn rows_of_a_table_have_the_bits_of_the_reference() {
+    if !ready("operators::rows_of_a_table_have_the_bits_of_the_reference") {
+        return;
+    }
     let mut rng = Rng(11);
     let formats = |all: Vec<BlockFormat>| all.into_iter().collect::<BTreeSet<_>>();
     assert_eq!(formats(target().formats), formats(Target::every_format()));
@@ -37,6 +40,9 @@ fn rows_of_a_table_have_the_bits_of_the_reference() {
 
 #[test]
 fn products_are_those_of_every_type() {
+    if !ready("operators::products_are_those_of_every_type") {
+        return;
+    }
     let mut rng = Rng(21);
     for dtype in decoded() {
         let k = if dtype.is_block() { 512u64 } else { 67 };
@@ -48,6 +54,9 @@ fn products_are_those_of_every_type() {
 
 #[test]
 fn what_follows_a_product_is_part_of_it() {
+    if !ready("operators::what_follows_a_product_is_part_of_it") {
+        return;
+    }
     let mut rng = Rng(22);
     let (k, n, rows) = (64u64, 40u64, 3u64);
     let f32s = |rng: &mut Rng, dims: &[u64]| {
@@ -74,6 +83,9 @@ fn what_follows_a_product_is_part_of_it() {
 
 #[test]
 fn norms_of_rows() {
+    if !ready("operators::norms_of_rows") {
+        return;
+    }
     let mut rng = Rng(12);
     for k in [1u64, 65] {
         let x = input(&[3, k], &rng.floats(3 * k as usize));
@@ -95,6 +107,9 @@ fn rows_of(bytes: &[u8], len: usize, width: usize) -> &[u8] {
 
 #[test]
 fn heads_turn_in_both_styles_and_the_rest_passes_through() {
+    if !ready("operators::heads_turn_in_both_styles_and_the_rest_passes_through") {
+        return;
+    }
     let mut rng = Rng(14);
     for style in [RopeStyle::Adjacent, RopeStyle::Half] {
         for (head_dim, dims, heads, past) in [(64, 64, 3, 0), (64, 32, 2, 999), (6, 6, 5, 77)] {
@@ -113,7 +128,7 @@ fn heads_turn_in_both_styles_and_the_rest_passes_through() {
     }
 }
 
-const CACHES: [DType; 2] = [DType::F32, DType::F16];
+const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
 
 fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Operand {
     let n = (heads * capacity) as usize;
@@ -122,6 +137,9 @@ fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Oper
 
 #[test]
 fn caches_take_real_rows_and_nothing_once_done() {
+    if !ready("operators::caches_take_real_rows_and_nothing_once_done") {
+        return;
+    }
     let mut rng = Rng(15);
     for dtype in CACHES {
         for (rows, len, past, done, ring) in [
@@ -137,13 +155,24 @@ fn caches_take_real_rows_and_nothing_once_done() {
             let (heads, e) = (3u64, 64u64);
             let x = input(&[rows, heads * e], &rng.floats((rows * heads * e) as usize));
             let operands = [cache(&mut rng, dtype, heads, 8, e), x, control(past, len, done)];
-            agrees(KvWrite { ring }, &operands, 0.0);
+            if !dtype.is_block() {
+                agrees(KvWrite { ring }, &operands, 0.0);
+                continue;
+            }
+            // A quotient that is a half of a step may round to either side.
+            let op = Op::from(KvWrite { ring });
+            let (got, want) = (run_op(&device(), op.clone(), &operands), truth(&op, &operands));
+            let different = got[0].iter().zip(&want[0]).filter(|(a, b)| a != b).count();
+            assert!(different <= 2, "rows {rows} len {len} past {past}: {different} bytes");
         }
     }
 }
 
 #[test]
 fn rows_see_what_their_attention_says() {
+    if !ready("operators::rows_see_what_their_attention_says") {
+        return;
+    }
     let mut rng = Rng(16);
     let e = 32u64;
     let plain = Attention::causal(e as usize, 0.2);
@@ -151,6 +180,7 @@ fn rows_see_what_their_attention_says() {
     for (op, rows, len, past, dtype) in [
         (plain.clone(), 1u64, 1u32, 0u32, DType::F32),
         (plain.clone(), 1, 1, 22, DType::F16),
+        (plain.clone(), 3, 3, 9, DType::Block(BlockFormat::Q8_0)),
         (plain.clone(), 5, 4, 7, DType::F32),
         (Attention { softcap: Some(2.0), ..window.clone() }, 5, 5, 17, DType::F16),
         (Attention { sinks: true, ..plain.clone() }, 4, 3, 9, DType::F32),
@@ -180,6 +210,9 @@ fn rows_see_what_their_attention_says() {
 
 #[test]
 fn the_last_real_rows_are_taken() {
+    if !ready("operators::the_last_real_rows_are_taken") {
+        return;
+    }
     let mut rng = Rng(17);
     for (rows, len) in [(1u64, 3u32), (1, 0), (2, 3), (3, 1), (4, 9)] {
         let x = input(&[4, 5], &rng.floats(20));
@@ -202,6 +235,9 @@ fn params_state(params: &SampleParams, masked: Option<&[u32]>, vocab: usize) -> 
 
 #[test]
 fn equal_logits_and_seeds_give_equal_tokens() {
+    if !ready("operators::equal_logits_and_seeds_give_equal_tokens") {
+        return;
+    }
     let mut rng = Rng(18);
     let plain = SampleParams::default();
     let hot = SampleParams { temperature: 0.8, ..plain.clone() };

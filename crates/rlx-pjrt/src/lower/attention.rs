@@ -1,9 +1,10 @@
 //! Attention over caches.
 
-use super::Node;
 use super::builder::{Axes, Builder, El, V};
 use super::control::{LEN, PAST, word};
+use super::kv_write::is_cache;
 use super::takes::{Taken, fits, knows};
+use super::{Node, formats};
 use rlx_core::Result;
 use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
@@ -11,17 +12,17 @@ use rlx_core::types::{DType, Type};
 
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     knows(op, &["head_dim", "scale", "window", "softcap", "sinks", "block", "ring"])?;
-    operands.iter().take(3).enumerate().try_for_each(|(i, x)| fits(i, x, DType::is_float))
+    operands.iter().take(3).enumerate().try_for_each(|(i, x)| match i {
+        0 => fits(i, x, DType::is_float),
+        _ => fits(i, x, is_cache),
+    })
 }
 
 pub(super) fn attention(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let Op::Attention(op) = node.op else { return Err(node.mismatch()) };
-    let (q, k, v, control) = (
-        node.value(0)?.clone(),
-        node.value(1)?.clone(),
-        node.value(2)?.clone(),
-        node.value(3)?.clone(),
-    );
+    let (q, control) = (node.value(0)?.clone(), node.value(3)?.clone());
+    let k = formats::numbers(b, node.value(1)?, node.ty(1)?)?;
+    let v = formats::numbers(b, node.value(2)?, node.ty(2)?)?;
     let el = q.el.wide();
     let (rows, width, head) = (q.dims[0], q.dims[1], op.head_dim as u64);
     let [heads, capacity] = [k.dims[0], k.dims[1]];

@@ -2,7 +2,7 @@
 //! f32, so that it may be contracted with it.
 
 use super::builder::{Builder, El, V};
-use super::codebooks;
+use super::{codebooks, functions};
 use BlockFormat as B;
 use rlx_core::formats::codebook::FP4;
 use rlx_core::types::{BlockFormat, DType, Type};
@@ -95,6 +95,25 @@ pub(super) fn decode(b: &mut Builder, format: BlockFormat, x: &V) -> Result<V> {
         }
     };
     Ok(b.reshape(&y, &[n, format.elements() as u64]))
+}
+
+/// Blocks `[n, 32]` of f32 to their bytes as q8_0 `[n, 34]`.
+pub(super) fn encode_q8_0(b: &mut Builder, x: &V) -> V {
+    let size = b.unary("abs", x);
+    let most = b.reduce("maximum", &size, 0.0, &[1]);
+    let d = b.with("divide", &most, 127.0);
+    let one = b.splat(El::F32, &d.dims, 1.0);
+    let inverse = b.div(&one, &d);
+    let some = b.compare_with("NE", &d, 0.0);
+    let zero = b.splat(El::F32, &d.dims, 0.0);
+    let inverse = b.select(&some, &inverse, &zero);
+    let q = scaled(b, x, &inverse);
+    let q = b.unary("round_nearest_afz", &q);
+    let q = functions::cast(b, &q, El::I8);
+    let q = b.bitcast(&q, El::U8);
+    let d = b.convert(&d, El::F16);
+    let d = b.bitcast(&d, El::U8);
+    b.concat(&[d, q], 1)
 }
 
 /// Bytes `at..at + len` of every block.

@@ -1,53 +1,83 @@
 //! New rows of a cache.
 
-use super::Node;
 use super::builder::{Builder, El, V};
 use super::control::{PAST, live, word};
 use super::takes::{Taken, fits, knows};
+use super::{Node, formats};
 use rlx_core::Result;
 use rlx_core::ops::Op;
 use rlx_core::target::Target;
-use rlx_core::types::{DType, Type};
+use rlx_core::types::{BlockFormat, DType, Type};
 
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     knows(op, &["ring"])?;
-    operands.iter().take(2).enumerate().try_for_each(|(i, x)| fits(i, x, DType::is_float))
+    let [cache, x, ..] = operands else { return Err("it has other operands".into()) };
+    fits(0, cache, is_cache)?;
+    fits(1, x, DType::is_float)
+}
+
+/// Whether caches may be of this type.
+pub(super) fn is_cache(dtype: DType) -> bool {
+    dtype.is_float() || dtype == DType::Block(BlockFormat::Q8_0)
 }
 
 pub(super) fn kv_write(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let Op::KvWrite(op) = node.op else { return Err(node.mismatch()) };
     let (cache, x, control) =
         (node.value(0)?.clone(), node.value(1)?.clone(), node.value(2)?.clone());
-    let (rows, dims) = (x.dims[0], cache.dims.clone());
+    let rows = x.dims[0];
     if cache.elements() == 0 || rows == 0 {
         return Ok(vec![cache]);
     }
+    // A head's row of blocks is bytes, which are written like numbers.
+    let (mut dims, ty) = (node.dims(0)?, node.ty(0)?);
+    let [heads, width] = [dims[0], dims[2]];
+    let x = match ty.dtype {
+        DType::Block(_) => {
+            let wide = b.convert(&x, El::F32);
+            let blocks = b.reshape(&wide, &[rows * heads * width / 32, 32]);
+            let bytes = formats::encode_q8_0(b, &blocks);
+            dims[2] = ty.dtype.row_bytes(width).ok_or_else(|| node.mismatch())?;
+            b.reshape(&bytes, &[rows, heads, dims[2]])
+        }
+        DType::Scalar(_) => {
+            let x = b.convert(&x, cache.el);
+            b.reshape(&x, &[rows, heads, width])
+        }
+    };
+    let kept = cache.dims.clone();
+    let cache = b.reshape(&cache, &dims);
+    let next = written(b, op.ring, &cache, &x, &control);
+    Ok(vec![b.reshape(&next, &kept)])
+}
+
+/// The cache `[heads, capacity, width]` with live rows of `x [rows, heads, width]`.
+fn written(b: &mut Builder, ring: bool, cache: &V, x: &V, control: &V) -> V {
+    let (rows, dims) = (x.dims[0], cache.dims.clone());
     let [heads, capacity, width] = [dims[0], dims[1], dims[2]];
-    let x = b.convert(&x, cache.el);
-    let x = b.reshape(&x, &[rows, heads, width]);
-    let count = live(b, &control, rows);
+    let count = live(b, control, rows);
     if rows == 1 {
         // One row replaces another, or itself where nothing is to be written.
-        let at = position(b, &control, capacity, op.ring);
+        let at = position(b, control, capacity, ring);
         let zero = b.scalar(El::I32, 0.0);
         let starts = [zero.clone(), at, zero];
-        let old = b.dynamic_slice(&cache, &starts, &[heads, 1, width]);
-        let new = b.transpose(&x, &[1, 0, 2]);
+        let old = b.dynamic_slice(cache, &starts, &[heads, 1, width]);
+        let new = b.transpose(x, &[1, 0, 2]);
         let any = b.compare_with("GT", &count, 0.0);
-        let past = word(b, &control, PAST);
+        let past = word(b, control, PAST);
         let fits = b.compare_with("LT", &past, capacity as f64);
-        let any = if op.ring { any } else { b.and(&any, &fits) };
+        let any = if ring { any } else { b.and(&any, &fits) };
         let any = b.repeat(&any, &[heads, 1, width], &[]);
         let row = b.select(&any, &new, &old);
-        return Ok(vec![b.dynamic_update(&cache, &row, &starts)]);
+        return b.dynamic_update(cache, &row, &starts);
     }
     // Row p of the cache is row `p - past` of x, modulo the capacity in a ring, if that is one of the live ones.
-    let past = word(b, &control, PAST);
+    let past = word(b, control, PAST);
     let past = b.convert(&past, El::I64);
     let past = b.repeat(&past, &[capacity], &[]);
     let p = b.iota(El::I64, &[capacity], 0);
     let mut from = b.sub(&p, &past);
-    if op.ring {
+    if ring {
         from = b.with("remainder", &from, capacity as f64);
         let below = b.compare_with("LT", &from, 0.0);
         let up = b.with("add", &from, capacity as f64);
@@ -63,10 +93,10 @@ pub(super) fn kv_write(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let from = b.max(&from, &zero);
     let from = b.min(&from, &last);
     let from = b.convert(&from, El::I32);
-    let new = b.take(&x, &from, 0);
+    let new = b.take(x, &from, 0);
     let new = b.transpose(&new, &[1, 0, 2]);
     let written = b.repeat(&written, &dims, &[1]);
-    Ok(vec![b.select(&written, &new, &cache)])
+    b.select(&written, &new, cache)
 }
 
 /// The row of the first position of this submission.

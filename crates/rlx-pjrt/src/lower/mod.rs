@@ -10,6 +10,7 @@
 //! are bytes without axes, as the file has them; [`formats`] decodes them where they are read.
 
 mod attention;
+mod blocks;
 mod builder;
 mod codebooks;
 mod control;
@@ -34,10 +35,12 @@ mod takes;
 mod views;
 mod windows;
 
-pub use builder::{Builder, El, V};
+pub use builder::El;
+pub(crate) use builder::{Builder, V};
 pub(crate) use formats::FORMATS;
 
-use rlx_core::ir::mir::{Graph, ParamKind};
+use rlx_core::ir::mir::Graph;
+use rlx_core::ir::verify::verify;
 use rlx_core::ops::{Alias, Op};
 use rlx_core::target::{KernelClaim, Takes};
 use rlx_core::types::{DType, Scalar, Type};
@@ -77,6 +80,8 @@ const ROWS: &[Row] = &[
     row("kv_write", kv_write::takes, kv_write::kv_write),
     row("attention", attention::takes, attention::attention),
     row("sample", sample::takes, sample::sample),
+    row("predict", blocks::takes, blocks::predict),
+    row("unmask", blocks::takes, blocks::unmask),
     row("map", elementwise::takes, elementwise::map),
     row("zip", elementwise::takes, elementwise::zip),
     row("compare", elementwise::takes, elementwise::compare),
@@ -185,8 +190,10 @@ pub struct Module {
 /// # Errors
 /// `BadGraph` for a type with symbols.
 pub fn storage(ty: &Type) -> Result<(El, Vec<u64>)> {
+    // No size of a value overflows from here on.
+    let bytes = ty.bytes()?;
     match ty.dtype {
-        DType::Block(_) => Ok((El::U8, vec![ty.bytes()?])),
+        DType::Block(_) => Ok((El::U8, vec![bytes])),
         dtype => Ok((el(dtype)?, ty.shape.static_dims()?)),
     }
 }
@@ -215,8 +222,10 @@ fn el(dtype: DType) -> Result<El> {
 /// Writes a graph that was legalised for the target of this crate.
 ///
 /// # Errors
-/// `Unsupported` for a node that nothing lowers, with its label; `BadGraph` for unbound symbols.
+/// `Unsupported` for a node that nothing lowers, with its label; `BadGraph` for unbound symbols, and for a graph that
+/// breaks a rule of all graphs.
 pub fn lower(graph: &Graph) -> Result<Module> {
+    verify(graph)?;
     let mut b = Builder::new();
     let mut values: Vec<Option<V>> = vec![None; graph.types.len()];
     let finals = graph.final_states();
@@ -240,7 +249,6 @@ pub fn lower(graph: &Graph) -> Result<Module> {
         results.ok_or_else(|| Error::bad_graph("the graph returns what nothing makes"))?;
     let result_types: Vec<String> = results.iter().map(V::ty).collect();
     b.finish(&results);
-    debug_assert!(graph.params.iter().all(|p| p.kind != ParamKind::State || !states.is_empty()));
     let text = format!(
         "module {{\n  func.func public @main({}) -> ({}) {{\n{}  }}\n}}\n",
         params.join(", "),

@@ -77,7 +77,7 @@ pub(super) fn sample(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
 }
 
 /// A parameter's word.
-fn param(b: &mut Builder, words: &V, at: usize) -> V {
+pub(super) fn param(b: &mut Builder, words: &V, at: usize) -> V {
     word(b, words, at as u64)
 }
 
@@ -139,22 +139,21 @@ fn allowed(b: &mut Builder, logits: &V, words: &V) -> V {
     b.select(&may, logits, &never)
 }
 
-/// How far each logit is below the best, in 2^-16 octaves of weight.
-fn distances(b: &mut Builder, logits: &V, most: &V, words: &V) -> V {
+/// How far each logit is below the best of its row, in 2^-16 octaves of weight. `most` has the logits' sizes, the scale
+/// none.
+pub(super) fn distances(b: &mut Builder, logits: &V, most: &V, scale: &V) -> V {
     let largest = 2f64.powi(126);
     let dims = logits.dims.clone();
     let bounded = |b: &mut Builder, x: &V| {
-        let (low, high) = (b.splat(x.el, &x.dims, -largest), b.splat(x.el, &x.dims, largest));
+        let (low, high) = (b.splat(x.el, &dims, -largest), b.splat(x.el, &dims, largest));
         let x = b.max(x, &low);
         b.min(&x, &high)
     };
-    let most = bounded(b, most);
-    let most = b.repeat(&most, &dims, &[]);
-    let each = bounded(b, logits);
+    let (most, each) = (bounded(b, most), bounded(b, logits));
     let gap = b.sub(&most, &each);
     let farthest = b.splat(El::F32, &dims, f64::from(1 << 25));
     let gap = b.min(&gap, &farthest);
-    let scale = float(b, words, params::SCALE, &dims);
+    let scale = b.repeat(scale, &dims, &[]);
     let q = b.mul(&gap, &scale);
     let far = b.splat(El::F32, &dims, FAR.into());
     let q = b.min(&q, &far);
@@ -164,7 +163,7 @@ fn distances(b: &mut Builder, logits: &V, most: &V, words: &V) -> V {
 }
 
 /// The weight of a distance, 0 from [`FAR`] on: the polynomial of `rlx_core::sample::weight`.
-fn weights(b: &mut Builder, q: &V) -> V {
+pub(super) fn weights(b: &mut Builder, q: &V) -> V {
     const COEFFICIENTS: [u64; 6] =
         [2_034_856, 19_794_886, 118_784_456, 515_800_015, 1_488_517_413, 1 << 31];
     let wide = b.convert(q, El::U64);
@@ -196,7 +195,10 @@ fn scaled(b: &mut Builder, x: &V, y: &V, by: u32) -> V {
 /// The token that is drawn.
 fn drawn(b: &mut Builder, logits: &V, most: &V, words: &V, block: &V) -> V {
     let n = logits.dims[0];
-    let q = distances(b, logits, most, words);
+    let wide = b.repeat(most, &[n], &[]);
+    let scale = param(b, words, params::SCALE);
+    let scale = b.bitcast(&scale, El::F32);
+    let q = distances(b, logits, &wide, &scale);
     let ids = b.iota(El::U32, &[n], 0);
     let top_k = param(b, words, params::TOP_K);
     let top_p = param(b, words, params::TOP_P);
