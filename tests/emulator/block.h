@@ -1,27 +1,15 @@
-// A block of a GPU's threads on one thread of a CPU: every thread is a fibre, which runs until it waits or ends.
-//
-// Two things make a fibre wait. At a barrier of the block it waits for all threads; in an exchange of its warp it
-// waits for the lanes that its mask names, and then sees a value of each. What would be undefined on a GPU ends
-// the process with a sentence: threads of one block at two different barriers, a thread that ended while others wait
-// for it, a lane that reads a lane that takes no part, and a block in which nobody can go on. So does a thread that ends
-// without `is_behind_previous`: on a GPU its kernel may start, and end, before the one before it has ended.
-//
-// Built with `-fsanitize=thread`, two accesses of one address by two threads, one of them a write, are reported if no
-// barrier or exchange is between them, within a block. Built with
-// `-fsanitize=address`, an access outside of a buffer or of a shared array is.
+// A block of a GPU's threads on one thread of a CPU, as kernels see it: every thread is a fibre, which runs until it waits
+// or ends. `block.cpp` is what runs them; kernels are libraries of their own, which have a pointer to the block.
 #pragma once
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <sys/mman.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #ifndef RLX_WARP
 #define RLX_WARP 32
 #endif
 
 #ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
 #define RLX_UNSEEN __attribute__((no_sanitize("thread")))
 #else
 #define RLX_UNSEEN
@@ -33,10 +21,9 @@ struct Dim {
     unsigned x, y, z;
 };
 
-/// What a launch says: blocks, threads of a block, bytes of shared memory whose size the host chooses.
+/// What a launch says: blocks, and threads of a block.
 struct Launch {
     Dim grid, block;
-    unsigned shared_bytes;
     void** arguments;
 };
 
@@ -60,262 +47,46 @@ struct Thread {
 };
 
 constexpr unsigned MOST_THREADS = 1024;
-constexpr size_t STACK = 128 << 10, GUARD = 4096;
 
 struct Block {
-    Launch launch;
-    Dim index;
-    const char* kernel;
-    void (*body)(void**);
-    unsigned threads;
-    Thread all[MOST_THREADS];
-    /// What the lanes of each warp gave to their last exchange.
-    uint64_t seen[MOST_THREADS];
+    /// The thread that runs.
     Thread* now;
-    void* scheduler;
-#ifdef __SANITIZE_THREAD__
-    void* host;
-    /// Addresses that stand for what a barrier, the beginning and the end of a block put in order.
-    char at_barrier, before, after;
-#endif
+    Dim index;
+    Launch launch;
+    /// What a kernel asks of the block: see the functions below.
+    void (*barrier)(int line);
+    const uint64_t* (*exchange)(uint64_t mask, uint64_t given, int line);
+    uint64_t (*of_lane)(const uint64_t* seen, uint64_t mask, unsigned lane);
+    void (*fail)(const char* what, const Thread* t);
 };
 
-inline Block block;
-/// Shared memory whose size the host chooses.
-alignas(128) inline char dynamic_shared[256 << 10];
+/// A function of a library: its name, its body, and lanes of the warps that it was compiled for.
+struct Kernel {
+    const char* name;
+    void (*body)(void** arguments);
+    unsigned warp;
+};
 
-[[noreturn]] inline void fail(const char* what, const Thread* t) {
-    fprintf(stderr, "%s: %s", block.kernel, what);
-    if (t) {
-        fprintf(stderr, " (thread %u %u %u of block %u %u %u, line %d)", t->index.x, t->index.y, t->index.z,
-                block.index.x, block.index.y, block.index.z, t->line);
-    }
-    fprintf(stderr, "\n");
-    fflush(stderr);
-    _Exit(70);
-}
+/// The block, which a library is told when it is loaded.
+static Block* block;
 
-// Saves the registers that a call keeps on the stack, leaves its pointer in `*from` and goes on with the stack `to`.
-extern "C" void rlx_switch(void** from, void* to);
-#if defined(__x86_64__)
-asm(".text\n.globl rlx_switch\n.hidden rlx_switch\nrlx_switch:\n"
-    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
-    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
-constexpr int SAVED = 6;
-#elif defined(__aarch64__)
-asm(".text\n.globl rlx_switch\n.hidden rlx_switch\nrlx_switch:\n"
-    "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\n"
-    "stp x25, x26, [sp, #48]\nstp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
-    "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
-    "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
-    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\n"
-    "ldp x25, x26, [sp, #48]\nldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
-    "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
-    "add sp, sp, #160\nret\n");
-#else
-#error "the emulator switches stacks on x86-64 and AArch64"
-#endif
-
-/// Back to the scheduler, until what the thread waits for is there.
-RLX_UNSEEN inline void wait(Wait what, int line) {
-    Thread* t = block.now;
-    t->wait = what;
-    t->line = line;
-#ifdef __SANITIZE_THREAD__
-    __tsan_switch_to_fiber(block.host, 1);
-#endif
-    rlx_switch(&t->stack_pointer, block.scheduler);
-}
-
-RLX_UNSEEN inline void barrier(int line) {
-#ifdef __SANITIZE_THREAD__
-    __tsan_release(&block.at_barrier);
-#endif
-    wait(Wait::Block, line);
-#ifdef __SANITIZE_THREAD__
-    __tsan_acquire(&block.at_barrier);
-#endif
-}
+/// Waits for all threads of the block.
+RLX_UNSEEN inline void barrier(int line) { block->barrier(line); }
 
 /// Gives a value to the lanes of `mask`, which all come here, and returns what each lane of the warp gave.
 RLX_UNSEEN inline const uint64_t* exchange(uint64_t mask, uint64_t given, int line) {
-    Thread* t = block.now;
-    unsigned first = t->number / RLX_WARP * RLX_WARP;
-    if (!(mask >> (t->number - first) & 1)) fail("a lane takes part in an exchange that is not for it", t);
-    t->mask = mask;
-    t->given = given;
-#ifdef __SANITIZE_THREAD__
-    __tsan_release(&block.seen[first]);
-#endif
-    wait(Wait::Warp, line);
-#ifdef __SANITIZE_THREAD__
-    __tsan_acquire(&block.seen[first]);
-#endif
-    return &block.seen[first];
+    return block->exchange(mask, given, line);
 }
 
 /// What a lane of an exchange gave.
 RLX_UNSEEN inline uint64_t of_lane(const uint64_t* seen, uint64_t mask, unsigned lane) {
-    if (lane >= RLX_WARP || !(mask >> lane & 1)) fail("a lane reads a lane that takes no part", block.now);
-    return seen[lane];
+    return block->of_lane(seen, mask, lane);
 }
+
+/// Ends the process with a sentence.
+inline void fail(const char* what) { block->fail(what, block->now); }
 
 /// The thread waits for the kernel before this one, which has ended here.
-RLX_UNSEEN inline void is_behind_previous() { block.now->is_behind = true; }
-
-/// Where a fibre begins and ends.
-RLX_UNSEEN inline void begin() {
-#ifdef __SANITIZE_THREAD__
-    __tsan_acquire(&block.before);
-#endif
-    block.body(block.launch.arguments);
-    if (!block.now->is_behind) fail("a thread ends that has not waited for the kernel before", block.now);
-#ifdef __SANITIZE_THREAD__
-    __tsan_release(&block.after);
-#endif
-    wait(Wait::Ended, 0);
-    abort();
-}
-
-RLX_UNSEEN inline void prepare(Thread* t, unsigned number) {
-    Dim b = block.launch.block;
-    t->number = number;
-    t->index = {number % b.x, number / b.x % b.y, number / b.x / b.y};
-    t->wait = Wait::Nothing;
-    t->line = 0;
-    t->is_behind = false;
-    if (!t->stack) {
-        void* at = mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at == MAP_FAILED || mprotect(at, GUARD, PROT_NONE)) fail("no memory for the stack of a thread", nullptr);
-        t->stack = (char*)at + GUARD;
-#ifdef __SANITIZE_THREAD__
-        t->fiber = __tsan_create_fiber(0);
-#endif
-    }
-    void** top = (void**)(t->stack + STACK) - 4;
-#if defined(__x86_64__)
-    // A function begins with a stack that is 8 bytes off a multiple of 16: the address that it would return to.
-    *--top = nullptr;
-    *--top = (void*)begin;
-    for (int i = 0; i < SAVED; i++) *--top = nullptr;
-#else
-    top -= 20;
-    memset(top, 0, 160);
-    top[11] = (void*)begin;
-#endif
-    t->stack_pointer = top;
-}
-
-/// Lets a thread run until it waits.
-RLX_UNSEEN inline void resume(Thread* t) {
-    t->wait = Wait::Nothing;
-    block.now = t;
-#ifdef __SANITIZE_THREAD__
-    __tsan_switch_to_fiber(t->fiber, 1);
-#endif
-    rlx_switch(&block.scheduler, t->stack_pointer);
-}
-
-/// Ends the exchanges of a warp whose lanes are all there; returns whether a lane can go on.
-RLX_UNSEEN inline bool exchanged(unsigned first) {
-    bool any = false;
-    for (unsigned lane = 0; lane < RLX_WARP && first + lane < block.threads; lane++) {
-        Thread* t = &block.all[first + lane];
-        if (t->wait != Wait::Warp) continue;
-        bool all = true;
-        for (unsigned i = 0; i < RLX_WARP; i++) {
-            if (!(t->mask >> i & 1)) continue;
-            Thread* other = &block.all[first + i];
-            if (first + i >= block.threads || other->wait == Wait::Ended) {
-                fail("a lane waits for a lane that has ended or never was", t);
-            }
-            all = all && other->wait == Wait::Warp && other->mask == t->mask && other->line == t->line;
-        }
-        if (!all) continue;
-        for (unsigned i = 0; i < RLX_WARP; i++) {
-            if (t->mask >> i & 1) block.seen[first + i] = block.all[first + i].given;
-        }
-        uint64_t mask = t->mask;
-        for (unsigned i = 0; i < RLX_WARP; i++) {
-            if (mask >> i & 1) block.all[first + i].wait = Wait::Nothing;
-        }
-        any = true;
-    }
-    return any;
-}
-
-/// All threads of the block, from their beginning to their end.
-RLX_UNSEEN inline void run_block() {
-    for (unsigned i = 0; i < block.threads; i++) prepare(&block.all[i], i);
-    for (;;) {
-        bool ran = false;
-        for (unsigned first = 0; first < block.threads; first += RLX_WARP) {
-            // A warp goes on as long as it can: its exchanges need nobody else.
-            do {
-                for (unsigned i = first; i < first + RLX_WARP && i < block.threads; i++) {
-                    if (block.all[i].wait == Wait::Nothing) {
-                        resume(&block.all[i]);
-                        ran = true;
-                    }
-                }
-            } while (exchanged(first));
-        }
-        unsigned ended = 0, waiting = 0;
-        Thread* one = nullptr;
-        for (unsigned i = 0; i < block.threads; i++) {
-            Thread* t = &block.all[i];
-            if (t->wait == Wait::Ended) ended++;
-            if (t->wait != Wait::Block) continue;
-            waiting++;
-            if (one && one->line != t->line) fail("threads of one block wait at two different barriers", t);
-            one = t;
-        }
-        if (ended == block.threads) return;
-        if (waiting == block.threads) {
-            for (unsigned i = 0; i < block.threads; i++) block.all[i].wait = Wait::Nothing;
-        } else if (waiting > 0 && waiting + ended == block.threads) {
-            fail("a barrier waits for threads that have ended", one);
-        } else if (!ran) {
-            for (unsigned i = 0; i < block.threads; i++) {
-                if (block.all[i].wait == Wait::Warp) fail("no thread can go on: this one waits for its warp", &block.all[i]);
-            }
-            fail("no thread can go on", one);
-        }
-    }
-}
-
-/// Runs a kernel: block after block.
-RLX_UNSEEN inline void run(const char* kernel, void (*body)(void**), const Launch* launch) {
-    block.launch = *launch;
-    block.kernel = kernel;
-    block.body = body;
-    Dim b = launch->block, g = launch->grid;
-    uint64_t threads = uint64_t(b.x) * b.y * b.z;
-    if (threads == 0 || threads > MOST_THREADS) fail("a block has 1 to 1024 threads", nullptr);
-    if (g.x == 0 || g.y == 0 || g.z == 0 || g.y > 65535 || g.z > 65535) fail("a grid of this size is not possible", nullptr);
-    if (launch->shared_bytes > sizeof dynamic_shared) fail("too much shared memory", nullptr);
-    block.threads = unsigned(threads);
-#ifdef __SANITIZE_THREAD__
-    block.host = __tsan_get_current_fiber();
-#endif
-    for (unsigned z = 0; z < g.z; z++) {
-        for (unsigned y = 0; y < g.y; y++) {
-            for (unsigned x = 0; x < g.x; x++) {
-                block.index = {x, y, z};
-                // What a block before has left is no value that anyone may count on: NaN as a float.
-                for (unsigned i = 0; i < launch->shared_bytes; i++) dynamic_shared[i] = char(0xff);
-                // Blocks have one shared memory here, so that each begins behind the end of the one before.
-#ifdef __SANITIZE_THREAD__
-                __tsan_release(&block.before);
-#endif
-                run_block();
-#ifdef __SANITIZE_THREAD__
-                __tsan_acquire(&block.after);
-#endif
-            }
-        }
-    }
-}
+RLX_UNSEEN inline void is_behind_previous() { block->now->is_behind = true; }
 
 }  // namespace emulator

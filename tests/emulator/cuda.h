@@ -4,9 +4,10 @@
 // even); functions that a GPU approximates are the CPU's exact ones.
 #pragma once
 #include "block.h"
-#include <cmath>
-#include <tuple>
-#include <utility>
+// C's functions alone: the header of C++ takes the compiler longer than most kernels.
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#include <math.h>
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 
 #define RLX_EMULATOR 1
 #define __global__ static
@@ -20,10 +21,10 @@
 // Blocks run one after the other, so that one of them has the variable.
 #define __shared__ static
 
-#define threadIdx (emulator::block.now->index)
-#define blockIdx (emulator::block.index)
-#define blockDim (emulator::block.launch.block)
-#define gridDim (emulator::block.launch.grid)
+#define threadIdx (emulator::block->now->index)
+#define blockIdx (emulator::block->index)
+#define blockDim (emulator::block->launch.block)
+#define gridDim (emulator::block->launch.grid)
 
 #define __syncthreads() emulator::barrier(__LINE__)
 #define __syncwarp(...) ((void)emulator::exchange(emulator::mask_of(__VA_ARGS__), 0, __LINE__))
@@ -41,7 +42,7 @@ constexpr uint64_t EVERY_LANE = RLX_WARP == 64 ? ~0ull : (1ull << RLX_WARP % 64)
 
 inline uint64_t mask_of(uint64_t mask = EVERY_LANE) { return mask; }
 
-inline unsigned lane() { return block.now->number % RLX_WARP; }
+inline unsigned lane() { return block->now->number % RLX_WARP; }
 
 template <class T>
 inline uint64_t bits_of(T x) {
@@ -90,7 +91,7 @@ inline unsigned char products[MOST_THREADS];
 
 /// Gives this lane's words to a product of its warp; those of all lanes, once they are there.
 RLX_UNSEEN inline const Fragments* of_warp(const void* a, const void* b, int line) {
-    unsigned self = block.now->number, first = self - self % RLX_WARP;
+    unsigned self = block->now->number, first = self - self % RLX_WARP;
     Fragments* all = fragments[++products[self] % 2] + first;
     memcpy(all[lane()].a, a, sizeof(all->a));
     memcpy(all[lane()].b, b, sizeof(all->b));
@@ -128,23 +129,44 @@ RLX_UNSEEN inline void mma_m16n8k16(float d[4], const uint32_t a[4], const uint3
     }
 }
 
+template <class T>
+struct Plain {
+    using Type = T;
+};
+template <class T>
+struct Plain<T&> {
+    using Type = T;
+};
+
+template <size_t... I>
+struct Numbers {};
+/// `Numbers<0, 1, ..., N - 1>`.
+template <size_t N, size_t... I>
+struct UpTo : UpTo<N - 1, N - 1, I...> {};
+template <size_t... I>
+struct UpTo<0, I...> {
+    using Type = Numbers<I...>;
+};
+
 /// Calls a kernel with pointers to its arguments, as a launch of a driver has them.
 template <class... A, size_t... I>
-inline void call(void (*kernel)(A...), void** at, std::index_sequence<I...>) {
-    kernel(*(std::remove_reference_t<A>*)at[I]...);
+inline void call(void (*kernel)(A...), void** at, Numbers<I...>) {
+    kernel(*(typename Plain<A>::Type*)at[I]...);
 }
 
 template <class... A>
 inline void call(void (*kernel)(A...), void** at) {
-    call(kernel, at, std::index_sequence_for<A...>());
+    call(kernel, at, typename UpTo<sizeof...(A)>::Type());
 }
 
 }  // namespace emulator
 
-/// Behind a file of kernels, once for each: what the host calls.
-#define RLX_KERNEL(name)                                                       \
-    extern "C" void name##_launch(const emulator::Launch* launch) {            \
-        emulator::run(#name, [](void** at) { emulator::call(name, at); }, launch); \
+/// Behind a file of kernels, once for each: tells the library its block, and the host the kernel.
+#define RLX_KERNEL(name)                                                                                 \
+    extern "C" const emulator::Kernel* name##_kernel(emulator::Block* of) {                              \
+        static const emulator::Kernel kernel = {#name, [](void** at) { emulator::call(name, at); }, RLX_WARP}; \
+        emulator::block = of;                                                                            \
+        return &kernel;                                                                                  \
     }
 
 #define RLX_VECTORS(type, of)                     \
@@ -156,6 +178,56 @@ inline void call(void (*kernel)(A...), void** at) {
 RLX_VECTORS(float, float)
 RLX_VECTORS(int, int)
 RLX_VECTORS(uint, unsigned)
+
+// CUDA's functions without an f are of the type that they are given.
+#define RLX_FLOAT(name) inline float name(float x) { return name##f(x); }
+#define RLX_FLOATS(name) inline float name(float x, float y) { return name##f(x, y); }
+RLX_FLOAT(fabs)
+RLX_FLOAT(floor)
+RLX_FLOAT(ceil)
+RLX_FLOAT(trunc)
+RLX_FLOAT(round)
+RLX_FLOAT(rint)
+RLX_FLOAT(nearbyint)
+RLX_FLOAT(sqrt)
+RLX_FLOAT(cbrt)
+RLX_FLOAT(exp)
+RLX_FLOAT(exp2)
+RLX_FLOAT(expm1)
+RLX_FLOAT(log)
+RLX_FLOAT(log2)
+RLX_FLOAT(log10)
+RLX_FLOAT(log1p)
+RLX_FLOAT(sin)
+RLX_FLOAT(cos)
+RLX_FLOAT(tan)
+RLX_FLOAT(asin)
+RLX_FLOAT(acos)
+RLX_FLOAT(atan)
+RLX_FLOAT(sinh)
+RLX_FLOAT(cosh)
+RLX_FLOAT(tanh)
+RLX_FLOAT(asinh)
+RLX_FLOAT(acosh)
+RLX_FLOAT(atanh)
+RLX_FLOAT(erf)
+RLX_FLOAT(erfc)
+RLX_FLOAT(tgamma)
+RLX_FLOAT(lgamma)
+RLX_FLOATS(pow)
+RLX_FLOATS(fmod)
+RLX_FLOATS(remainder)
+RLX_FLOATS(fmin)
+RLX_FLOATS(fmax)
+RLX_FLOATS(fdim)
+RLX_FLOATS(hypot)
+RLX_FLOATS(atan2)
+RLX_FLOATS(copysign)
+inline float fma(float x, float y, float z) { return fmaf(x, y, z); }
+inline float abs(float x) { return fabsf(x); }
+inline double abs(double x) { return fabs(x); }
+inline int abs(int x) { return x < 0 ? -x : x; }
+inline long long abs(long long x) { return x < 0 ? -x : x; }
 
 inline unsigned __float_as_uint(float x) { return emulator::of_bits<unsigned>(emulator::bits_of(x)); }
 inline float __uint_as_float(unsigned x) { return emulator::of_bits<float>(x); }

@@ -8,9 +8,10 @@
 //   3 write    buffer, offset; the bytes
 //   4 copy     buffer, offset, buffer, offset, bytes
 //   5 read     buffer, offset, bytes              answers the bytes
-//   6 load     function; a library's path and the name of a function in it, a line each
+//   6 load     function; a library's path and the name of what gives the kernel in it, a line each
 //   7 forget   function
 //   8 launch   function, grid x y z, threads, then of each argument 1, buffer and offset, or 0, 0 and a number
+#include "block.cpp"
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,18 +24,8 @@
 
 namespace {
 
-struct Dim {
-    unsigned x, y, z;
-};
-
-/// As `block.h` has it.
-struct Launch {
-    Dim grid, block;
-    unsigned shared_bytes;
-    void** arguments;
-};
-
-using Function = void (*)(const Launch*);
+using emulator::Launch;
+using Find = const emulator::Kernel* (*)(emulator::Block*);
 
 struct Buffer {
     char* at;
@@ -42,7 +33,7 @@ struct Buffer {
 };
 
 std::map<uint64_t, Buffer> buffers;
-std::map<uint64_t, Function> functions;
+std::map<uint64_t, const emulator::Kernel*> functions;
 
 [[noreturn]] void end(const std::string& what) {
     fprintf(stderr, "%s\n", what.c_str());
@@ -87,7 +78,7 @@ void load(uint64_t function, const std::string& names) {
     if (!library) end(dlerror());
     void* found = dlsym(library, names.substr(line + 1).c_str());
     if (!found) end(dlerror());
-    functions[function] = reinterpret_cast<Function>(found);
+    functions[function] = reinterpret_cast<Find>(found)(emulator::process::shared());
 }
 
 void launch(const std::vector<uint64_t>& words) {
@@ -99,8 +90,8 @@ void launch(const std::vector<uint64_t>& words) {
         values.push_back(words[i] ? uint64_t(place(words[i + 1], words[i + 2], 0)) : words[i + 2]);
     }
     for (uint64_t& value : values) arguments.push_back(&value);
-    Launch what{{unsigned(words[1]), unsigned(words[2]), unsigned(words[3])}, {unsigned(words[4]), 1, 1}, 0, arguments.data()};
-    found->second(&what);
+    Launch what{{unsigned(words[1]), unsigned(words[2]), unsigned(words[3])}, {unsigned(words[4]), 1, 1}, arguments.data()};
+    emulator::process::run(found->second, &what);
 }
 
 }  // namespace

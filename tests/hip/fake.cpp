@@ -7,9 +7,11 @@
 // queued or recorded, a thread with another device than a handle's, arguments too few or too many, calls in the middle
 // of a recording. `fake_living` says what was never freed.
 //
-// FAKE_ARCH is the architecture's name with features, FAKE_OLD leaves HIP 6's layout of properties out, FAKE_SOURCES is
-// the folder of the emulator's and this one's headers, FAKE_WORK a folder for files.
+// `card.cpp` says which card it has: this file is compiled once for all of them. FAKE_SOURCES is the folder of the
+// emulator's and this one's headers, FAKE_WORK a folder for files.
+#include "../emulator/block.cpp"
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +26,9 @@
 #include <string>
 #include <unistd.h>
 #include <vector>
+
+/// The architecture's name with features.
+extern "C" const char fake_arch[];
 
 namespace {
 
@@ -45,29 +50,23 @@ int fault(const std::string& what) {
     return INVALID;
 }
 
-/// As `block.h` has it.
-struct Dim {
-    unsigned x, y, z;
-};
-struct Launch {
-    Dim grid, block;
-    unsigned shared_bytes;
-    void** arguments;
-};
-
+using emulator::Launch;
 struct Module {
     int device;
     void* library;
 };
 struct Function {
     Module* module;
-    void (*run)(const Launch*);
+    const emulator::Kernel* kernel;
     /// A letter for each argument: a pointer or a number.
     std::string arguments;
 };
 struct Event {
     int device;
+    bool has_time;
     unsigned pending = 0;
+    /// When it passed; nothing before.
+    std::chrono::steady_clock::time_point passed{};
 };
 /// A piece of work, and what it uses.
 struct Work {
@@ -258,17 +257,14 @@ extern "C" const char* hipGetErrorString(int status) {
     }
 }
 /// `gcnArchName` lies where the layout has it.
-static int properties(void* to, int device, size_t bytes, size_t at) {
+extern "C" __attribute__((visibility("hidden"))) int fake_properties(void* to, int device, size_t bytes, size_t at) {
     if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
     memset(to, 0x7f, bytes);
     strcpy((char*)to, "fake gfx");
-    strcpy((char*)to + at, FAKE_ARCH);
+    strcpy((char*)to + at, fake_arch);
     return SUCCESS;
 }
-HIP hipGetDeviceProperties(void* to, int device) { return properties(to, device, 792, 396); }
-#ifndef FAKE_OLD
-HIP hipGetDevicePropertiesR0600(void* to, int device) { return properties(to, device, 1472, 1160); }
-#endif
+HIP hipGetDeviceProperties(void* to, int device) { return fake_properties(to, device, 792, 396); }
 
 HIP hipMalloc(void** at, size_t bytes) { Guard guard(mutex); return allocate(at, bytes, false); }
 HIP hipFree(void* at) { Guard guard(mutex); return release(at, false); }
@@ -319,8 +315,8 @@ HIP hipStreamSynchronize(void* stream) {
 
 HIP hipEventCreateWithFlags(void** event, unsigned flags) {
     Guard guard(mutex);
-    if (flags != 2) fault("an event with other flags");
-    *event = *events.insert(new Event{current}).first;
+    if (flags != 0 && flags != 2) fault("an event with other flags");
+    *event = *events.insert(new Event{current, flags == 0}).first;
     return SUCCESS;
 }
 HIP hipEventDestroy(void* event) {
@@ -339,7 +335,10 @@ HIP hipEventRecord(void* event, void* stream) {
     Stream* s = stream_of(stream);
     if (s && s->recording) return fault("an event in the middle of a recording");
     e->pending++;
-    return queue(stream, {[=] { e->pending--; }, {}, nullptr, e});
+    return queue(stream, {[=] {
+        e->pending--;
+        e->passed = std::chrono::steady_clock::now();
+    }, {}, nullptr, e});
 }
 /// Runs one piece of work for each question.
 HIP hipEventQuery(void* event) {
@@ -352,6 +351,16 @@ HIP hipEventQuery(void* event) {
         if (!s->queue.empty()) step(s);
     }
     return NOT_READY;
+}
+HIP hipEventElapsedTime(float* ms, void* from, void* to) {
+    Guard guard(mutex);
+    for (void* event : {from, to}) {
+        Event* e = (Event*)event;
+        if (!events.count(e) || e->device != current) return fault("an event that is not there, or of another device");
+        if (!e->has_time || e->pending || e->passed.time_since_epoch().count() == 0) return fault("times of events without");
+    }
+    using Ms = std::chrono::duration<float, std::milli>;
+    return *ms = Ms(((Event*)to)->passed - ((Event*)from)->passed).count(), SUCCESS;
 }
 HIP hipEventSynchronize(void* event) {
     int status;
@@ -441,10 +450,10 @@ HIP hipModuleGetFunction(void** function, void* module, const char* name) {
     Guard guard(mutex);
     Module* m = (Module*)module;
     if (!modules.count(m)) return fault("a module that is not there");
-    auto run = (void (*)(const Launch*))dlsym(m->library, (std::string(name) + "_launch").c_str());
+    auto find = (const emulator::Kernel* (*)(emulator::Block*))dlsym(m->library, (std::string(name) + "_kernel").c_str());
     auto arguments = (const char* (*)())dlsym(m->library, (std::string(name) + "_arguments").c_str());
-    if (!run || !arguments) return fault(std::string("no ") + name + " in a module: " + (dlerror() ?: "")), NOT_FOUND;
-    *function = *functions.insert(new Function{m, run, arguments()}).first;
+    if (!find || !arguments) return fault(std::string("no ") + name + " in a module: " + (dlerror() ?: "")), NOT_FOUND;
+    *function = *functions.insert(new Function{m, find(emulator::process::shared()), arguments()}).first;
     return SUCCESS;
 }
 HIP hipModuleUnload(void* module) {
@@ -486,9 +495,9 @@ HIP hipModuleLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, un
         std::vector<char*> copies = values;
         std::vector<void*> arguments;
         for (char*& at : copies) arguments.push_back(&at);
-        Launch what{{x, y, z}, {threads, 1, 1}, 0, arguments.data()};
+        Launch what{{x, y, z}, {threads, 1, 1}, arguments.data()};
         launched++;
-        f->run(&what);
+        emulator::process::run(f->kernel, &what);
     };
     return queue(stream, {run, places, f});
 }
@@ -541,7 +550,7 @@ HIP hiprtcCreateProgram(void** program, const char* source, const char* name, in
 }
 HIP hiprtcCompileProgram(void* program, int count, const char** options) {
     Program* p = (Program*)program;
-    std::string arch = FAKE_ARCH, lanes;
+    std::string arch = fake_arch, lanes;
     arch.resize(std::min(arch.find(':'), arch.size()));
     bool fits = false;
     for (int i = 0; i < count; i++) {
@@ -556,7 +565,8 @@ HIP hiprtcCompileProgram(void* program, int count, const char** options) {
     if (!file) return 1;
     fprintf(file, "#include \"gcn.h\"\nnamespace {\n%s\n}\nRLX_KERNEL(%s)\n", p->source.c_str(), p->entry.c_str());
     fclose(file);
-    bool done = runs(compiler(lanes) + " -shared " + base + ".cpp -o " + base + ".so 2> " + base + ".log");
+    // What a kernel needs of C++'s libraries this one has.
+    bool done = runs(compiler(lanes) + " -shared -nostdlib " + base + ".cpp -o " + base + ".so -lm -lgcc -lc 2> " + base + ".log");
     std::string library = contents(base + ".so");
     p->log = contents(base + ".log");
     for (const char* end : {".cpp", ".so", ".log"}) remove((base + end).c_str());

@@ -2,7 +2,6 @@
 // runs on a CPU. What each does is in LLVM's "User Guide for AMDGPU Backend" and AMD's guides to its instruction sets.
 #ifndef RLX_GCN
 #define RLX_GCN
-#include <type_traits>
 #include "cuda.h"
 
 #undef RLX_EMULATOR
@@ -31,7 +30,7 @@ inline unsigned bytes(unsigned high, unsigned low, unsigned which) {
     unsigned y = 0;
     for (unsigned i = 0; i < 32; i += 8) {
         unsigned from = which >> i & 255;
-        if (from > 7) emulator::fail("v_perm_b32 of no byte", emulator::block.now);
+        if (from > 7) emulator::fail("v_perm_b32 of no byte");
         y |= unsigned(all >> 8 * from & 255) << i;
     }
     return y;
@@ -49,10 +48,15 @@ inline uint64_t differ(unsigned a, unsigned b, int line) {
     return emulator::ballot(emulator::EVERY_LANE, a != b, line);
 }
 
+template <class T>
+constexpr char KIND = 'n';
+template <class T>
+constexpr char KIND<T*> = 'p';
+
 /// A letter for each argument of a kernel: a pointer or a number.
 template <class... A>
 const char* kinds_of(void (*)(A...)) {
-    static const char kinds[] = {(std::is_pointer<A>::value ? 'p' : 'n')..., 0};
+    static const char kinds[] = {KIND<A>..., 0};
     return kinds;
 }
 
@@ -67,15 +71,17 @@ const char* kinds_of(void (*)(A...)) {
 #define __builtin_amdgcn_perm(high, low, which) gcn::bytes(high, low, which)
 #define __builtin_amdgcn_alignbit(high, low, by) gcn::aligned(high, low, by)
 
-/// Behind a file of kernels: what the library that stands for AMD's calls, and what a kernel's arguments are. No
+/// Behind a file of kernels: what the library that stands for AMD's asks for, and what a kernel's arguments are. No
 /// kernel of AMD's starts before the one before it has ended.
-#define RLX_KERNEL(name)                                                        \
-    extern "C" void name##_launch(const emulator::Launch* launch) {             \
-        auto body = [](void** at) {                                             \
-            emulator::is_behind_previous();                                     \
-            emulator::call(name, at);                                           \
-        };                                                                      \
-        emulator::run(#name, body, launch);                                     \
-    }                                                                           \
+#define RLX_KERNEL(name)                                                                  \
+    extern "C" const emulator::Kernel* name##_kernel(emulator::Block* of) {               \
+        auto body = [](void** at) {                                                       \
+            emulator::is_behind_previous();                                               \
+            emulator::call(name, at);                                                     \
+        };                                                                                \
+        static const emulator::Kernel kernel = {#name, body, RLX_WARP};                   \
+        emulator::block = of;                                                             \
+        return &kernel;                                                                   \
+    }                                                                                     \
     extern "C" const char* name##_arguments() { return gcn::kinds_of(name); }
 #endif

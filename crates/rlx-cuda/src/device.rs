@@ -7,6 +7,7 @@ mod arrivals;
 mod build;
 mod moves;
 mod run;
+mod timing;
 
 use crate::driver::{At, Driver};
 use crate::kernels::{Kernel, Product};
@@ -17,12 +18,13 @@ use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::{Ids, Table};
 use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
-    SessionId, Submission, TensorId, Ticket,
+    SessionId, Submission, TensorId, Ticket, TimedSubmission,
 };
 use rlx_core::target::Target;
 use rlx_core::{Code, Error, Result};
 use run::{Key, Run};
 use std::sync::Arc;
+use timing::Timing;
 
 /// A buffer, and the bytes that were asked for.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +96,7 @@ struct State {
     /// Functions by their texts; they outlive programs.
     functions: Table<String, u32>,
     counters: Counters,
+    timing: Timing,
 }
 
 /// The CUDA executor over a driver, under a target.
@@ -423,5 +426,14 @@ impl<D: Driver + 'static> Device for CudaDevice<D> {
 
     fn counters(&self) -> Counters {
         self.state.lock().counters
+    }
+
+    fn time_launches(&self, on: bool) -> Result<()> {
+        self.state.lock().timing.on = on;
+        Ok(())
+    }
+
+    fn poll_times(&self, cx: &mut Context<'_>) -> Poll<Result<Vec<TimedSubmission>>> {
+        self.poll_timing(&mut self.state.lock(), cx)
     }
 }

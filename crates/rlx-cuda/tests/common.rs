@@ -1,5 +1,6 @@
 //! The emulator as tests open it.
 
+use crate::nvrtc::{checked, nvrtc};
 pub use crate::step::*;
 use rlx_core::Result;
 use rlx_core::ops::Op;
@@ -7,6 +8,7 @@ use rlx_core::reference::{self, View};
 use rlx_core::target::Target;
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
+use rlx_cuda::driver::cuda::texts::Folders;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
 use rlx_cuda::driver::{At, Driver, DriverInfo, Work};
 use std::path::{Path, PathBuf};
@@ -32,7 +34,17 @@ pub fn emulated(warp: u32, watch: Watch) -> Arc<TestDevice> {
 
 fn emulator(warp: u32, watch: Watch) -> Box<dyn Driver> {
     let emulator = Emulator::start(&sources(), &cache(), warp, watch);
-    Box::new(emulator.unwrap_or_else(|e| panic!("the emulator: {e}")))
+    let emulator = Box::new(emulator.unwrap_or_else(|e| panic!("the emulator: {e}")));
+    if wants_nvrtc() {
+        Box::new(Watched { driver: emulator, rows: Arc::default() })
+    } else {
+        emulator
+    }
+}
+
+/// Whether NVIDIA's compiler has to take every text that the emulator runs.
+fn wants_nvrtc() -> bool {
+    std::env::var("RLX_NVRTC").is_ok_and(|which| which == "all")
 }
 
 fn driver() -> Box<dyn Driver> {
@@ -40,7 +52,7 @@ fn driver() -> Box<dyn Driver> {
         let warp = std::env::var("RLX_WARP").map_or(32, |lanes| lanes.parse().expect("RLX_WARP"));
         return emulator(warp, Watch::Nothing);
     }
-    Box::new(Cuda::new(0, None).unwrap_or_else(|e| panic!("RLX_CUDA is set: {e}")))
+    Box::new(Cuda::new(0, Folders::default()).unwrap_or_else(|e| panic!("RLX_CUDA is set: {e}")))
 }
 
 /// The emulator, with warps of `RLX_WARP` lanes; where `RLX_CUDA` is set, the machine's card.
@@ -53,7 +65,8 @@ pub fn target() -> Target {
     rlx_cuda::target()
 }
 
-/// A driver that notes how many rows the products have that are recorded.
+/// A driver that notes how many rows the products have that are recorded, and has NVIDIA's compiler look at kernels if
+/// that is asked for.
 struct Watched {
     driver: Box<dyn Driver>,
     rows: Arc<Mutex<Vec<u32>>>,
@@ -85,6 +98,10 @@ impl Driver for Watched {
         self.driver.has_products()
     }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
+        if wants_nvrtc() {
+            nvrtc().unwrap_or_else(|why| panic!("RLX_NVRTC is set: {why}"));
+            checked(90, source, entry);
+        }
         self.driver.compile(function, source, entry)
     }
     fn forget(&self, function: u32) {
@@ -102,6 +119,12 @@ impl Driver for Watched {
     }
     fn drop_list(&self, list: u32) {
         self.driver.drop_list(list);
+    }
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()> {
+        self.driver.submit_timed(times, work)
+    }
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>> {
+        self.driver.poll_times(times)
     }
 }
 

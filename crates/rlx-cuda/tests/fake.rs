@@ -25,12 +25,30 @@ pub struct Fake {
 /// Its sources, and where what is compiled is kept from one run to the next.
 fn places() -> [PathBuf; 2] {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").canonicalize().unwrap();
-    let names = ["hip/fake.cpp", "hip/gcn.h", "emulator/block.h", "emulator/cuda.h"];
+    let names = [
+        "hip/fake.cpp",
+        "hip/card.cpp",
+        "hip/gcn.h",
+        "emulator/block.cpp",
+        "emulator/block.h",
+        "emulator/cuda.h",
+    ];
     let texts = names.map(|name| fs::read_to_string(tests.join(name)).unwrap());
     let version = hash(texts.iter().map(String::as_str));
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hip-{version:016x}"));
     fs::create_dir_all(&work).unwrap();
     [tests, work]
+}
+
+/// Compiles with these arguments to a file, which is whole when it is there.
+fn compiled(to: &Path, arguments: impl FnOnce(&mut Command)) {
+    let unfinished = to.with_extension(std::process::id().to_string());
+    let mut command = Command::new("g++");
+    command.args(["-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-fPIC"]);
+    arguments(&mut command);
+    let done = command.arg("-o").arg(&unfinished).output().expect("g++");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    fs::rename(&unfinished, to).unwrap();
 }
 
 impl Drop for Fake {
@@ -49,26 +67,20 @@ impl Fake {
         let [tests, work] = places();
         let path = work.join(format!("libfake-{arch}-{old}.so").replace(':', "_"));
         if !path.exists() {
-            let unfinished = path.with_extension(std::process::id().to_string());
-            let mut command = Command::new("g++");
-            command.args([
-                "-std=c++17",
-                "-O1",
-                "-g1",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-fPIC",
-                "-shared",
-            ]);
-            command.arg(format!("-DFAKE_ARCH=\"{arch}\""));
-            command.arg(format!("-DFAKE_SOURCES=\"{}\"", tests.display()));
-            command.arg(format!("-DFAKE_WORK=\"{}\"", work.display()));
-            command.args(old.then_some("-DFAKE_OLD"));
-            command.arg(tests.join("hip/fake.cpp")).arg("-o").arg(&unfinished).arg("-ldl");
-            let done = command.output().expect("g++");
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-            fs::rename(&unfinished, &path).unwrap();
+            let object = work.join("fake.o");
+            if !object.exists() {
+                compiled(&object, |command| {
+                    command.args(["-c"]);
+                    command.arg(format!("-DFAKE_SOURCES=\"{}\"", tests.display()));
+                    command.arg(format!("-DFAKE_WORK=\"{}\"", work.display()));
+                    command.arg(tests.join("hip/fake.cpp"));
+                });
+            }
+            compiled(&path, |command| {
+                command.args(["-shared", &format!("-DFAKE_ARCH=\"{arch}\"")]);
+                command.args(old.then_some("-DFAKE_OLD"));
+                command.arg(tests.join("hip/card.cpp")).arg(&object).args(["-ldl", "-lm"]);
+            });
         }
         // SAFETY: its initialisers do nothing but begin its own tables.
         let library = unsafe { Library::new(&path) }.unwrap();

@@ -12,7 +12,7 @@ use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error};
 use rlx_cuda::driver::emulator::{Emulator, Watch};
 use rlx_cuda::driver::hip::Hip;
-use rlx_cuda::driver::{At, Driver, Launch, Parameter, Product, Work};
+use rlx_cuda::driver::{At, Driver, Floats, Launch, Parameter, Product, Work};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -241,7 +241,9 @@ fn lists_are_recorded_submitted_and_freed() {
     let got: Vec<f32> = got.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
     assert!(got.iter().enumerate().all(|(i, x)| *x == 64.0 * i as f32), "{got:?}");
     // A recording ends whatever happens in it.
-    let product = Product { x: at(1, 0), w: at(1, 0), y: at(2, 0), rows: 1, columns: 1, k: 8 };
+    let (floats, bias, residual) = (Floats::Sums, None, None);
+    let (x, y) = (at(1, 0), at(2, 0));
+    let product = Product { x, w: x, y, rows: 1, columns: 1, k: 8, floats, bias, residual };
     for (work, code) in [
         (Work::Product(product), Code::Internal),
         (launch(9, 1, Vec::new()), Code::Internal),

@@ -18,7 +18,9 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod narrow;
 mod networks;
+mod nvrtc;
 mod operators;
 #[path = "../../../tests/support/packed_rows.rs"]
 mod packed_rows;
@@ -31,6 +33,7 @@ mod session;
 mod skip;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod times;
 mod wide_elements;
 
 #[test]

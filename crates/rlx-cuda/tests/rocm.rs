@@ -19,7 +19,7 @@ use std::process::Command;
 use std::{env, fs, thread};
 
 /// Models that have every kernel of language models between them, and their caches.
-const MODELS: &[(&str, DType)] = &[
+pub const MODELS: &[(&str, DType)] = &[
     ("rustdoc-2m/rustdoc-2m-f16.gguf", DType::F32),
     ("rustdoc-2m/rustdoc-2m-q4_k_m.gguf", DType::F16),
     ("rustdoc-2m/rustdoc-2m-f16.gguf", DType::Block(BlockFormat::Q8_0)),

@@ -1,13 +1,13 @@
-//! Times the entries of a model: `entry MODEL DEVICE THREADS`, then lines `ENTRY RUNS FOLDER` on stdin. The inputs
-//! are `FOLDER/NAME.npy`; the milliseconds of every run are answered on one line, and the outputs of the last one
-//! written to `FOLDER/out/NAME.npy`. Where RUNS is `launches`, the answer is instead what each launch of a third run
-//! took on a GPU: its label, kernel and nanoseconds, with tabs between them and between launches. A program of its
-//! own, so that another can be timed in turns with it and both
-//! be checked against each other (benches/vision/models.py, benches/encoders/run.py).
+//! Times the entries of a model: `entry MODEL DEVICE THREADS [f32|f16|bf16]`, then lines `ENTRY RUNS FOLDER` on stdin.
+//! The inputs are `FOLDER/NAME.npy`. The milliseconds of every run are answered on one line, and the outputs of the last
+//! one written to `FOLDER/out/NAME.npy`; with the word `kept` behind it they stay on the device, and are waited for.
+//! Where RUNS is `launches`, the answer is instead what each launch of a third run took on a GPU: its label, kernel and
+//! nanoseconds, with tabs between them and between launches. A program of its own, so that another can be timed in turns
+//! with it and both be checked against each other (benches/vision/models.py, benches/encoders/run.py,
+//! benches/cuda/encoders.py).
 
-use rlx_core::runtime::session::Session;
-use rlx_core::runtime::session::TensorRef;
-use rlx_core::target::CompileOptions;
+use rlx_core::runtime::session::{Session, Tensor, TensorRef};
+use rlx_core::target::{CompileOptions, Precision};
 use rlx_core::{Code, Error, Result};
 use rlx_native::block_on::block_on;
 use rlx_native::devices::{self, OpenOptions};
@@ -24,22 +24,30 @@ fn io(e: std::io::Error, path: &Path) -> Error {
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
-    let [_, model, device, threads] = args.as_slice() else {
-        return Err(Error::usage("expected MODEL DEVICE THREADS"));
+    let [_, model, device, threads, floats @ ..] = args.as_slice() else {
+        return Err(Error::usage("expected MODEL DEVICE THREADS [f32|f16|bf16]"));
+    };
+    let precision = match floats.first().map_or("f32", String::as_str) {
+        "f32" => Precision::F32,
+        "f16" => Precision::F16,
+        "bf16" => Precision::Bf16,
+        other => return Err(Error::usage(format!("{other} is none of f32, f16, bf16"))),
     };
     let threads = threads.parse().map_err(|_| Error::usage("THREADS is no number"))?;
     let files = CheckpointFiles::open(model.as_ref())?;
     let row = devices::find(device)?;
     let device = (row.open)(&OpenOptions { threads: Some(threads), adapter: None })?;
     let (network, _) = Network::of(files.checkpoint(), files.maps(), None)?;
-    let options = CompileOptions::default();
+    let mut options = CompileOptions::default();
+    let network = network.in_floats(precision, &mut options);
     let mut session = network.open(row, device, &options, &mut |_, _| {})?;
     println!("{}", session.info().adapter);
     for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [entry, runs, folder] = words[..] else {
-            return Err(Error::usage("expected ENTRY RUNS FOLDER"));
+        let [entry, runs, folder, ref how @ ..] = words[..] else {
+            return Err(Error::usage("expected ENTRY RUNS FOLDER [kept]"));
         };
+        let kept = how == ["kept"];
         let folder = Path::new(folder);
         let mut given = Vec::new();
         for input in session.inputs(entry)? {
@@ -61,7 +69,11 @@ fn main() -> Result<()> {
         let (mut times, mut outputs) = (Vec::new(), Vec::new());
         for _ in 0..runs {
             let begin = Instant::now();
-            outputs = run(&mut session, entry, &inputs)?;
+            outputs = if kept {
+                keep(&mut session, entry, &inputs)?
+            } else {
+                run(&mut session, entry, &inputs)?
+            };
             times.push(format!("{:.4}", begin.elapsed().as_secs_f64() * 1e3));
         }
         let to = folder.join("out");
@@ -75,6 +87,20 @@ fn main() -> Result<()> {
         std::io::stdout().flush().map_err(|e| io(e, Path::new("stdout")))?;
     }
     Ok(())
+}
+
+/// A run whose outputs stay on the device.
+fn keep(
+    session: &mut Session,
+    entry: &str,
+    inputs: &[(&str, TensorRef<'_>)],
+) -> Result<Vec<Tensor>> {
+    let names: Vec<String> = session.outputs(entry)?.iter().map(|o| o.name.clone()).collect();
+    let mut run = session.start(entry, inputs)?;
+    let kept: Vec<_> = names.iter().map(|name| run.keep(session, name)).collect::<Result<_>>()?;
+    let rest = block_on(|cx| run.poll(session, cx))?;
+    drop(kept);
+    Ok(rest)
 }
 
 /// The answer to `launches`.

@@ -16,12 +16,14 @@ use rlx_core::{Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
+use rlx_cuda::driver::cuda::texts::Folders;
 use rlx_cuda::driver::hip::Hip;
 use rlx_webgpu::device::{Probes, tune};
 use rlx_webgpu::gpu::native::NativeGpu;
 use rlx_webgpu::gpu::{Gpu, copy_rate};
 use rlx_webgpu::tuning::{key, key_of};
 use rlx_webgpu::{Tuning, WebGpuDevice};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a device is opened with.
@@ -148,7 +150,11 @@ pub const DEVICES: &[DeviceRow] = &[
         report: None,
         tuning_from: None,
         // Without a folder for caches kernels are compiled each time.
-        open: |_| Ok(Arc::new(CudaDevice::new(Cuda::new(0, file("cuda").ok())?))),
+        open: |_| {
+            let kernels = std::env::var_os("RLX_KERNELS").map(PathBuf::from);
+            let driver = Cuda::new(0, Folders { cache: file("cuda").ok(), kernels })?;
+            Ok(Arc::new(CudaDevice::new(driver)))
+        },
     },
     DeviceRow {
         name: "rocm",

@@ -8,11 +8,11 @@ use rlx_core::models::{self, Task};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::embed::Embedder;
 use rlx_core::runtime::session::network::check_task;
-use rlx_core::target::{Activations, CompileOptions};
+use rlx_core::target::{Activations, CompileOptions, Precision};
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
 
-/// Opens an encoder on a device. `progress` is told bytes so far and of how many.
+/// Opens an encoder on a device, to compute in such floats; `None`: as its family's profile says. `progress` is told bytes so far and of how many.
 ///
 /// # Errors
 /// As the readers, the compiler and the device; `Unsupported` for a model that is no encoder;
@@ -21,7 +21,7 @@ pub fn embedder(
     files: &CheckpointFiles,
     row: &DeviceRow,
     device: Arc<dyn Device>,
-    options: &EmbedOptions,
+    (options, precision): (&EmbedOptions, Option<Precision>),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Embedder> {
     let checkpoint = files.checkpoint();
@@ -36,9 +36,13 @@ pub fn embedder(
     };
     let (network, facts) = Network::of(options.pooled(checkpoint, pooling), files.maps(), None)?;
     let limit = options.limit(limit, &facts)?;
-    let compile = CompileOptions {
+    let mut compile = CompileOptions {
         activations: options.activations.unwrap_or(Activations::F32),
         ..CompileOptions::default()
+    };
+    let network = match precision {
+        Some(precision) => network.in_floats(precision, &mut compile),
+        None => network,
     };
     let session = network.open(row, device, &compile, progress)?;
     Embedder::new(session, Arc::new(tokenizer), facts.vocab, limit)

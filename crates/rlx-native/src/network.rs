@@ -6,11 +6,12 @@ use crate::files::{ModelSource, map, open_safetensors, small_file};
 use crate::load::fill;
 use crate::memory::free_bytes;
 use rlx_core::models::{Checkpoint, Facts, FolderTexts, Language, TOKENIZER_FILES, TokenizerFiles};
+use rlx_core::profile::{Mixed, PrecisionProfile};
 use rlx_core::runtime::device::{Device, SharedBytes};
 use rlx_core::runtime::session::network;
 use rlx_core::runtime::session::{Entry, Session, Tensor, TensorRef};
 use rlx_core::safetensors::{Header, check_apart, files_of_index, json::Json};
-use rlx_core::target::CompileOptions;
+use rlx_core::target::{CompileOptions, Precision};
 use rlx_core::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -267,6 +268,19 @@ impl<'a> Network<'a> {
     ) -> Result<(Self, Facts)> {
         let (entries, facts) = network::entries(&checkpoint, context)?;
         Ok((Network { entries, weights: Some(checkpoint), maps }, facts))
+    }
+
+    /// Makes it compute in such floats, whatever its family's profile says.
+    #[must_use]
+    pub fn in_floats(mut self, compute: Precision, options: &mut CompileOptions) -> Self {
+        let mixed = if compute == Precision::F32 { Mixed::None } else { Mixed::Auto };
+        let precision = PrecisionProfile { compute, mixed };
+        options.precision = precision.policy();
+        // A profile's settings override options.
+        for profile in self.entries.iter_mut().filter_map(|entry| entry.profile.as_mut()) {
+            profile.precision = precision.clone();
+        }
+        self
     }
 
     /// Puts it on a device. `progress` is told bytes so far and of how many.

@@ -32,7 +32,7 @@ use rlx_core::runtime::device::{
     self, AnyId, Bytes, Copy, Counters, Device, DeviceInfo, ModelId, Outputs, Placed, ProgramId,
     SessionId, Submission, TensorId, Ticket, TimedSubmission,
 };
-use rlx_core::target::{Limits, RowSplits, Target};
+use rlx_core::target::{Limits, Policy, RowSplits, Target};
 use rlx_core::{Code, Error, Result};
 use run::Run;
 use staging::Staging;
@@ -126,6 +126,8 @@ struct State {
 pub struct WebGpuDevice<G> {
     gpu: G,
     info: GpuInfo,
+    /// The executor's name.
+    kind: &'static str,
     target: Target,
     /// The features of `info.wgsl` that work, as [`Probes`] found.
     works: Lock<Wgsl>,
@@ -170,6 +172,7 @@ impl<G: Gpu> WebGpuDevice<G> {
         }
         WebGpuDevice {
             gpu,
+            kind: "webgpu",
             target,
             works: Lock::new(info.wgsl),
             wgsl: Lock::new(info.wgsl),
@@ -212,6 +215,15 @@ impl<G: Gpu> WebGpuDevice<G> {
         if let Some(splits) = &mut self.target.attention_splits {
             splits.parts = tuning.parts;
         }
+        self
+    }
+
+    /// This executor as part of another one, which is called `kind` and runs models by a policy of its own.
+    #[must_use]
+    pub fn called(mut self, kind: &'static str, policy: Policy) -> Self {
+        self.kind = kind;
+        self.target.name = kind.into();
+        self.target.policy = policy;
         self
     }
 
@@ -316,7 +328,7 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
 
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
-            kind: "webgpu".into(),
+            kind: self.kind.into(),
             adapter: self.info.adapter.clone(),
             features: self.used(self.wgsl.get()).features().into_iter().map(String::from).collect(),
             demoted: [self.broken.lock().as_slice(), &self.avoided.lock()].concat(),

@@ -120,6 +120,12 @@ impl Tuning {
         Tuning { shapes, parts: 256, half: false }
     }
 
+    /// The same with products of prompts in 16-bit floats.
+    #[must_use]
+    pub fn in_halves(self) -> Tuning {
+        Tuning { half: true, ..self }
+    }
+
     /// The shape of a class of products.
     pub fn shape(&self, class: Class) -> Shape {
         self.shapes[class as usize]

@@ -53,6 +53,14 @@ impl<D: Driver> CudaDevice<D> {
             };
             parts.push((i, Part::Kernel(function, kernel)));
         }
+        if self.driver.fills() {
+            // The machine that these kernels are for may have the library where this one has none.
+            for (_, work) in work_of(&program, &plan, (!products, &self.target))? {
+                if let Work::Kernel(kernel) = work {
+                    self.driver.fill(&kernel.source, kernel.entry)?;
+                }
+            }
+        }
         if let Err(e) = self.compile(&new) {
             for (id, source, _) in &new {
                 s.functions.remove(source);

@@ -129,6 +129,16 @@ impl<D: Driver> CudaDevice<D> {
     }
 
     fn record(&self, s: &mut State, key: Key) -> Result<Run> {
+        let parts = Self::work_of(s, key)?;
+        let counts = [parts[0].len() as u64, parts[1].len() as u64];
+        let (body, rest) = (s.ids.next(), s.ids.next());
+        self.driver.record(body, &parts[0])?;
+        self.driver.record(rest, &parts[1])?;
+        Ok(Run { body, rest, counts })
+    }
+
+    /// The work of a program in a session: before its cut, and behind it.
+    pub(super) fn work_of(s: &State, key: Key) -> Result<[Vec<Work>; 2]> {
         let session =
             s.sessions.get(&key.session).ok_or_else(|| unknown("session", key.session.0))?;
         let built =
@@ -174,16 +184,15 @@ impl<D: Driver> CudaDevice<D> {
                         rows: p.rows.min(rows),
                         columns: p.columns,
                         k: p.k,
+                        floats: p.floats,
+                        bias: p.bias.as_ref().map(at).transpose()?,
+                        residual: p.residual.as_ref().map(at).transpose()?,
                     })
                 }
             };
             parts[usize::from(*step as usize >= cut)].push(work);
         }
-        let counts = [parts[0].len() as u64, parts[1].len() as u64];
-        let (body, rest) = (s.ids.next(), s.ids.next());
-        self.driver.record(body, &parts[0])?;
-        self.driver.record(rest, &parts[1])?;
-        Ok(Run { body, rest, counts })
+        Ok(parts)
     }
 
     /// Queues the launches before the program's cut.
@@ -191,6 +200,10 @@ impl<D: Driver> CudaDevice<D> {
         let (run, _) = self.prepare(s, key, &[])?;
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         built.program.cut().ok_or_else(|| no_cut(key.1))?;
+        // A program is timed as a whole.
+        if s.timing.on {
+            return Ok(false);
+        }
         self.launch(s, run, false)?;
         s.counters.submits += 1;
         if let Some(session) = s.sessions.get_mut(&key.0) {
@@ -228,10 +241,14 @@ impl<D: Driver> CudaDevice<D> {
                 self.driver.write(At { buffer: buffer.id, offset: w.offset }, &w.bytes)?;
             }
         }
-        if !how.begun {
-            self.launch(s, run, false)?;
+        if s.timing.on {
+            self.launch_timed(s, run, how.begun)?;
+        } else {
+            if !how.begun {
+                self.launch(s, run, false)?;
+            }
+            self.launch(s, run, true)?;
         }
-        self.launch(s, run, true)?;
         s.counters.submits += 1;
         let built = s.programs.get(&key.1).ok_or_else(|| unknown("program", key.1.0))?;
         let program = built.program.clone();

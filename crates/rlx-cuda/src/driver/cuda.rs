@@ -1,29 +1,32 @@
 //! NVIDIA's driver and its run-time compiler, loaded when a device is asked for: a binary starts without them.
 //!
 //! Everything is queued in one stream. A list of launches is recorded as a CUDA graph, which a submission launches as
-//! one. What is compiled is kept on disk under the hash of its text and of the card's architecture.
+//! one. [`texts`] has where kernels come from.
 
 #![allow(unsafe_code)]
 
+pub mod texts;
+mod times;
+
 use super::products::{Addresses, Library};
-use super::{At, Driver, DriverInfo, Launch, Parameter, Product, Work};
+use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Product, Work};
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
     PinnedHostSlice,
 };
-use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
-use rlx_core::plan::hash;
+use cudarc::nvrtc::Ptx;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
 use rlx_core::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ffi::c_void;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
-use std::{fs, mem, ptr};
+use std::{mem, ptr};
+use texts::{Folders, Texts};
+use times::Timed;
 
 /// How long a poll waits for a read.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -37,16 +40,26 @@ pub struct Cuda {
     library: Option<Library>,
     /// Whether a kernel may start while the one before it runs: since compute capability 9.0.
     overlaps: bool,
-    /// Where compiled kernels are kept.
-    cache: Option<PathBuf>,
+    texts: Texts,
     buffers: Lock<Table<u32, CudaSlice<u8>>>,
-    functions: Lock<Table<u32, CudaFunction>>,
+    functions: Lock<Table<u32, Function>>,
     lists: Lock<Table<u32, List>>,
-    /// Rows, columns and k of the products that were queued outside of a recording.
-    loaded: Lock<BTreeSet<[u32; 3]>>,
+    /// Products that were queued outside of a recording: their floats, their rows, columns and k, and whether a bias
+    /// and a residual are added.
+    loaded: Lock<BTreeSet<(Floats, [u32; 3], (bool, bool))>>,
     reads: Lock<Table<u32, Reading>>,
     /// Memory of the host that reads have left behind.
     pinned: Lock<Vec<PinnedHostSlice<u8>>>,
+    timed: Lock<Table<u32, Timed>>,
+    /// The event that times are counted from.
+    zero: Lock<Option<CudaEvent>>,
+}
+
+/// A loaded kernel.
+struct Function {
+    function: CudaFunction,
+    /// Whether it waits for the kernel before it: text for older cards does not, and may not start early.
+    waits: bool,
 }
 
 /// A recorded list; none for one without launches.
@@ -92,6 +105,8 @@ impl Drop for Cuda {
     fn drop(&mut self) {
         let _calls = shared();
         drop(mem::take(&mut *self.lists.lock()));
+        drop(mem::take(&mut *self.timed.lock()));
+        *self.zero.lock() = None;
         drop(mem::take(&mut *self.reads.lock()));
         self.pinned.lock().clear();
         drop(mem::take(&mut *self.buffers.lock()));
@@ -117,6 +132,9 @@ fn error(what: &str, e: DriverError) -> Error {
         CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => {
             Code::DeviceUnavailable
         }
+        CUresult::CUDA_ERROR_INVALID_PTX
+        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND => Code::Unsupported,
         _ => Code::DeviceLost,
     };
     let name = e.error_string().ok().and_then(|text| text.to_str().ok().map(String::from));
@@ -127,29 +145,17 @@ fn missing(what: &str, number: u32) -> Error {
     Error::internal(format!("the driver has no {what} {number}"))
 }
 
-/// Why there is no CUDA on this machine; `None` where a driver and a compiler can be loaded.
-pub fn unavailable() -> Option<&'static str> {
-    // SAFETY: loading a system library runs its initialisers, which is what a driver is for.
-    let (driver, compiler) =
-        unsafe { (sys::is_culib_present(), cudarc::nvrtc::sys::is_culib_present()) };
-    match (driver, compiler) {
-        (false, _) => Some("NVIDIA's driver library was not found (libcuda.so.1 or nvcuda.dll)"),
-        (true, false) => {
-            Some("NVIDIA's run-time compiler was not found (libnvrtc.so or nvrtc64.dll)")
-        }
-        (true, true) => None,
-    }
-}
-
 impl Cuda {
-    /// Opens the card of that number. `cache` is a folder for compiled kernels.
+    /// Opens the card of that number.
     ///
     /// # Errors
     /// `DeviceUnavailable` that says what is missing.
-    pub fn new(ordinal: usize, cache: Option<PathBuf>) -> Result<Cuda> {
-        if let Some(why) = unavailable() {
+    pub fn new(ordinal: usize, folders: Folders) -> Result<Cuda> {
+        // SAFETY: loading a system library runs its initialisers, which is what a driver is for.
+        if !unsafe { sys::is_culib_present() } {
+            let what = "NVIDIA's driver library was not found (libcuda.so.1 or nvcuda.dll)";
             let hint = "install it, or use another device: `rlx devices` lists them";
-            return Err(Error::new(Code::DeviceUnavailable, why).hint(hint));
+            return Err(Error::new(Code::DeviceUnavailable, what).hint(hint));
         }
         let _calls = exclusive();
         let unavailable = |e: DriverError| {
@@ -171,6 +177,8 @@ impl Cuda {
             warp: warp as u32,
             memory: context.total_mem().map_err(unavailable)? as u64,
         };
+        let arch = u32::try_from(10 * major + minor).unwrap_or(0);
+        let texts = Texts::new(arch, texts::has_compiler(), folders)?;
         let library = Library::new(&stream);
         Ok(Cuda {
             info,
@@ -178,50 +186,31 @@ impl Cuda {
             stream,
             library,
             overlaps: major >= 9,
-            cache,
+            texts,
             buffers: Lock::default(),
             functions: Lock::default(),
             lists: Lock::default(),
             loaded: Lock::default(),
             reads: Lock::default(),
             pinned: Lock::default(),
+            timed: Lock::default(),
+            zero: Lock::default(),
         })
     }
 
-    /// The text for the driver: from disk, or compiled now.
-    fn text(&self, source: &str, entry: &str) -> Result<String> {
-        let key = hash([source, self.info.arch.as_str()].into_iter());
-        let kept = self.cache.as_ref().map(|folder| folder.join(format!("{entry}-{key:016x}.ptx")));
-        if let Some(text) = kept.as_ref().and_then(|path| fs::read_to_string(path).ok()) {
-            return Ok(text);
+    /// Queues a piece of work. `early`: what may start early does.
+    fn queue(&self, work: &Work, early: bool) -> Result<()> {
+        match work {
+            Work::Launch(launch) => self.launch(launch, early),
+            Work::Product(product) => self.product(product),
         }
-        let options = CompileOptions {
-            options: vec![
-                format!("--gpu-architecture={}", self.info.arch),
-                "--std=c++17".into(),
-                "--device-as-default-execution-space".into(),
-            ],
-            ..CompileOptions::default()
-        };
-        let text = compile_ptx_with_opts(source, options).map_err(|e| {
-            Error::internal(format!("the compiler does not take the kernel {entry}: {e}"))
-        })?;
-        let text = text.to_src();
-        if let Some(path) = kept {
-            // Where nothing can be kept, it is compiled again next time.
-            let unfinished = path.with_extension(format!("{}-{entry}", std::process::id()));
-            let parent = path.parent().map_or(Ok(()), fs::create_dir_all);
-            let _ = parent
-                .and_then(|()| fs::write(&unfinished, &text))
-                .and_then(|()| fs::rename(&unfinished, &path));
-        }
-        Ok(text)
     }
 
-    fn launch(&self, launch: &Launch) -> Result<()> {
+    fn launch(&self, launch: &Launch, early: bool) -> Result<()> {
         let functions = self.functions.lock();
         let function = functions.get(&launch.function);
-        let function = function.ok_or_else(|| missing("function", launch.function))?;
+        let &Function { ref function, waits } =
+            function.ok_or_else(|| missing("function", launch.function))?;
         let mut values = Vec::with_capacity(launch.arguments.len());
         for argument in &launch.arguments {
             values.push(match *argument {
@@ -233,9 +222,9 @@ impl Cuda {
         let mut arguments: Vec<*mut c_void> =
             values.iter_mut().map(|p| ptr::from_mut(p).cast()).collect();
         // SAFETY: zeros are a value of the driver's structures.
-        let mut early: sys::CUlaunchAttribute = unsafe { mem::zeroed() };
-        early.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        early.value.programmaticStreamSerializationAllowed = 1;
+        let mut starts: sys::CUlaunchAttribute = unsafe { mem::zeroed() };
+        starts.id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        starts.value.programmaticStreamSerializationAllowed = 1;
         let [x, y, z] = launch.grid;
         let config = sys::CUlaunchConfig {
             gridDimX: x,
@@ -246,8 +235,8 @@ impl Cuda {
             blockDimZ: 1,
             sharedMemBytes: 0,
             hStream: self.stream.cu_stream(),
-            attrs: &mut early,
-            numAttrs: (self.overlaps && launch.early).into(),
+            attrs: &mut starts,
+            numAttrs: (self.overlaps && waits && launch.early && early).into(),
         };
         // SAFETY: a kernel's arguments are those of its text, pointers into buffers that live until the list is dropped
         // and what is queued has run; it accesses what the plan gives it, which tests prove in the emulator. A kernel
@@ -268,25 +257,28 @@ impl Cuda {
         let library = self.library.as_ref();
         let library = library.ok_or_else(|| Error::internal("a product without a library"))?;
         let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
+        let results = p.floats.bytes() * rows * columns;
+        let of = |at: Option<At>, bytes| at.map(|at| self.pointer(at, bytes)).transpose();
         library.queue(
             &self.stream,
             &Addresses {
                 x: self.pointer(p.x, 2 * rows * k)?,
                 w: self.pointer(p.w, 2 * columns * k)?,
-                y: self.pointer(p.y, 4 * rows * columns)?,
-                rows: p.rows,
-                columns: p.columns,
-                k: p.k,
+                y: self.pointer(p.y, results)?,
+                bias: of(p.bias, p.floats.bytes() * columns)?,
+                residual: of(p.residual, results)?,
             },
+            p,
         )
     }
 
-    /// Queues each product whose sizes are new, so that the library has loaded its kernel before it is recorded:
-    /// what it writes is scratch memory.
+    /// Queues each product of a new kind, so that the library has loaded its kernel before it is recorded: what it
+    /// writes is scratch memory or the arena's, before the first step of a submission.
     fn load_products(&self, work: &[Work]) -> Result<()> {
         for work in work {
             let Work::Product(p) = work else { continue };
-            if self.loaded.lock().insert([p.rows, p.columns, p.k]) {
+            let follows = (p.bias.is_some(), p.residual.is_some());
+            if self.loaded.lock().insert((p.floats, [p.rows, p.columns, p.k], follows)) {
                 self.product(p)?;
             }
         }
@@ -428,13 +420,22 @@ impl Driver for Cuda {
     }
 
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
-        let text = self.text(source, entry)?;
+        let text = self.texts.text(source, entry)?;
+        let waits = text.arch >= 90;
         let failed = |e| error(&format!("the kernel {entry}"), e);
         let _calls = exclusive();
-        let module = self.context.load_module(Ptx::from_src(text)).map_err(failed)?;
-        let made = module.load_function(entry).map_err(failed)?;
-        self.functions.lock().insert(function, made);
+        let module = self.context.load_module(Ptx::from_src(text.ptx)).map_err(failed)?;
+        let loaded = module.load_function(entry).map_err(failed)?;
+        self.functions.lock().insert(function, Function { function: loaded, waits });
         Ok(())
+    }
+
+    fn fills(&self) -> bool {
+        self.texts.fills()
+    }
+
+    fn fill(&self, source: &str, entry: &str) -> Result<()> {
+        self.texts.fill(source, entry)
     }
 
     fn forget(&self, function: u32) {
@@ -451,10 +452,7 @@ impl Driver for Cuda {
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
                 .map_err(failed)?;
-            let queued = work.iter().try_for_each(|work| match work {
-                Work::Launch(launch) => self.launch(launch),
-                Work::Product(product) => self.product(product),
-            });
+            let queued = work.iter().try_for_each(|work| self.queue(work, true));
             // A capture ends even if something failed.
             let ended = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
             queued?;
@@ -475,5 +473,13 @@ impl Driver for Cuda {
         let _calls = shared();
         // The driver keeps a graph until its launches have run.
         self.lists.lock().remove(&list);
+    }
+
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()> {
+        self.queue_timed(times, work)
+    }
+
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>> {
+        self.times(times)
     }
 }

@@ -1,20 +1,23 @@
 //! The emulator: kernels compiled as C++ by the machine's compiler, run by a process of their own.
 //!
-//! `tests/emulator` has its sources: `block.h` runs a block's threads as fibres, `cuda.h` has CUDA's words, `host.cpp`
-//! is the process. The process has the buffers; this file sends it commands and reads its answers. What a kernel does
+//! `tests/emulator` has its sources: `block.cpp` runs a block's threads as fibres, `block.h` is what kernels see of it,
+//! `cuda.h` has CUDA's words, `host.cpp` is the process. The process has the buffers; this file sends it commands and reads its answers. What a kernel does
 //! wrong ends the process with a sentence, which is the error of the call; the device is lost then, as a real one.
 //!
 //! Numbers are 64 bits, little-endian. A command is its number, then what `host.cpp` says.
 
-use super::{At, Driver, DriverInfo, Launch, Parameter, Product, Work};
+use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Product, Work};
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
 use rlx_core::{Code, Error, Result};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// What is watched while kernels run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub struct Emulator {
     /// What reads have brought.
     reads: Lock<Table<u32, Vec<u8>>>,
     lists: Lock<Table<u32, Vec<Work>>>,
+    begun: Instant,
+    times: Lock<Table<u32, Vec<[u64; 2]>>>,
 }
 
 struct Process {
@@ -81,6 +86,10 @@ const FLAGS: [&str; 6] = [
     "-Wno-unknown-pragmas",
 ];
 
+/// A kernel is linked with little: what else it needs the process has, and a linker takes long to look through C++'s
+/// libraries.
+const ALONE: [&str; 5] = ["-nostdlib", "-fno-use-linker-plugin", "-lm", "-lgcc", "-lc"];
+
 fn io(what: &str) -> impl FnOnce(std::io::Error) -> Error + '_ {
     move |e| Error::new(Code::DeviceUnavailable, format!("{what}: {e}"))
 }
@@ -92,16 +101,13 @@ impl Emulator {
     /// `DeviceUnavailable` without a C++ compiler, or where the process does not start.
     pub fn start(sources: &Path, cache: &Path, warp: u32, watch: Watch) -> Result<Emulator> {
         fs::create_dir_all(cache).map_err(io("the folder of compiled kernels"))?;
-        let host = fs::read_to_string(sources.join("host.cpp")).map_err(io("host.cpp"))?;
-        let binary =
-            cache.join(format!("host-{:016x}-{watch:?}", hash([host.as_str()].into_iter())));
-        if !binary.exists() {
-            let unfinished = unfinished(&binary);
+        let version = version(sources, &["host.cpp", "block.cpp", "block.h"])?;
+        let binary = cache.join(format!("host-{version:016x}-{watch:?}"));
+        once(&binary, |unfinished| {
             let mut command = Command::new(COMPILER);
             command.args(FLAGS).args(watch.flags()).arg("-rdynamic").arg(sources.join("host.cpp"));
-            run(command.arg("-o").arg(&unfinished).arg("-ldl"))?;
-            fs::rename(&unfinished, &binary).map_err(io("the emulator's process"))?;
-        }
+            run(command.arg("-o").arg(unfinished).arg("-ldl"))
+        })?;
         let (headers, version) = headers(sources, cache, warp, watch)?;
         let mut child = Command::new(&binary)
             .env("ASAN_OPTIONS", "detect_leaks=0")
@@ -130,6 +136,8 @@ impl Emulator {
             process: Lock::new(Process { child, to, from, lost: None }),
             reads: Lock::default(),
             lists: Lock::default(),
+            begun: Instant::now(),
+            times: Lock::default(),
         })
     }
 
@@ -144,6 +152,18 @@ impl Emulator {
 }
 
 impl Emulator {
+    /// Nanoseconds since it began.
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn run(&self, work: &Work) -> Result<()> {
+        match work {
+            Work::Launch(launch) => self.launch(launch),
+            Work::Product(product) => self.product(product),
+        }
+    }
+
     fn launch(&self, launch: &Launch) -> Result<()> {
         let mut words = vec![launch.function.into()];
         words.extend(launch.grid.map(u64::from));
@@ -157,18 +177,29 @@ impl Emulator {
 
     /// A product by its definition, sums in the order of k.
     fn product(&self, p: &Product) -> Result<()> {
-        let floats = |at: At, rows: u32| {
-            let bytes = 2 * u64::from(rows) * u64::from(p.k);
-            let bytes = self.ask(5, &[at.buffer.into(), at.offset, bytes], &[])?;
-            let halves = bytes.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]));
-            Ok::<Vec<f32>, Error>(halves.map(f32::from).collect())
+        let floats = |at: At, count: u64| {
+            let bytes = self.ask(5, &[at.buffer.into(), at.offset, 2 * count], &[])?;
+            let float = |b: &[u8; 2]| match p.floats {
+                Floats::Bf16 => half::bf16::from_le_bytes(*b).to_f32(),
+                Floats::Sums | Floats::F16 => half::f16::from_le_bytes(*b).to_f32(),
+            };
+            Ok::<Vec<f32>, Error>(bytes.as_chunks().0.iter().map(float).collect())
         };
-        let (x, w, k) = (floats(p.x, p.rows)?, floats(p.w, p.columns)?, p.k as usize);
-        let mut y = Vec::with_capacity(4 * p.rows as usize * p.columns as usize);
-        for x in x.chunks_exact(k) {
-            for w in w.chunks_exact(k) {
-                let sum = x.iter().zip(w).fold(0.0f32, |sum, (x, w)| x.mul_add(*w, sum));
-                y.extend(sum.to_le_bytes());
+        let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
+        let (x, w) = (floats(p.x, rows * k)?, floats(p.w, columns * k)?);
+        let bias = p.bias.map(|at| floats(at, columns)).transpose()?;
+        let residual = p.residual.map(|at| floats(at, rows * columns)).transpose()?;
+        let mut y = Vec::with_capacity((p.floats.bytes() * rows * columns) as usize);
+        for (m, x) in x.chunks_exact(k as usize).enumerate() {
+            for (n, w) in w.chunks_exact(k as usize).enumerate() {
+                let mut sum = x.iter().zip(w).fold(0.0f32, |sum, (x, w)| x.mul_add(*w, sum));
+                sum += bias.as_ref().map_or(0.0, |bias| bias[n]);
+                sum += residual.as_ref().map_or(0.0, |all| all[m * columns as usize + n]);
+                match p.floats {
+                    Floats::Sums => y.extend(sum.to_le_bytes()),
+                    Floats::F16 => y.extend(half::f16::from_f32(sum).to_le_bytes()),
+                    Floats::Bf16 => y.extend(half::bf16::from_f32(sum).to_le_bytes()),
+                }
             }
         }
         self.write(p.y, &y)
@@ -215,32 +246,47 @@ fn flags(warp: u32, watch: Watch) -> Vec<String> {
     shared.chain(own).collect()
 }
 
+/// A number of these sources and of how they are compiled.
+fn version(sources: &Path, names: &[&str]) -> Result<u64> {
+    let texts = names.iter().map(|name| fs::read_to_string(sources.join(name)).map_err(io(name)));
+    let texts: Vec<String> = texts.collect::<Result<_>>()?;
+    Ok(hash(texts.iter().map(String::as_str).chain(FLAGS).chain(ALONE)))
+}
+
 /// The folder of the headers, compiled once for all kernels, and their hash.
 fn headers(sources: &Path, cache: &Path, warp: u32, watch: Watch) -> Result<(PathBuf, u64)> {
     let names = ["block.h", "cuda.h"];
-    let mut texts = Vec::new();
-    for name in names {
-        texts.push(fs::read_to_string(sources.join(name)).map_err(io(name))?);
-    }
-    let version = hash(texts.iter().map(String::as_str));
+    let version = version(sources, &names)?;
     let folder = cache.join(format!("headers-{version:016x}-{warp}-{watch:?}"));
-    if !folder.exists() {
-        let unfinished = unfinished(&folder);
-        fs::create_dir_all(&unfinished).map_err(io("the folder of headers"))?;
-        for (name, text) in names.iter().zip(&texts) {
-            fs::write(unfinished.join(name), text).map_err(io("a header"))?;
+    once(&folder, |unfinished| {
+        fs::create_dir_all(unfinished).map_err(io("the folder of headers"))?;
+        for name in names {
+            fs::copy(sources.join(name), unfinished.join(name)).map_err(io(name))?;
         }
         let mut command = Command::new(COMPILER);
-        run(command
-            .args(flags(warp, watch))
-            .args(["-x", "c++-header"])
-            .arg(unfinished.join("cuda.h")))?;
-        // Another process may have been faster.
-        if fs::rename(&unfinished, &folder).is_err() && !folder.exists() {
-            return Err(Error::internal("the compiled headers were not kept"));
-        }
-    }
+        let header = unfinished.join("cuda.h");
+        run(command.args(flags(warp, watch)).args(["-x", "c++-header"]).arg(header))
+    })?;
     Ok((folder, version))
+}
+
+/// Sees that a file or a folder is there. Threads that want the same wait for the one that makes it.
+fn once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    static BUSY: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+    let mut all = BUSY.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = Arc::clone(all.entry(path.into()).or_default());
+    drop(all);
+    let _alone = own.lock().unwrap_or_else(PoisonError::into_inner);
+    if path.exists() {
+        return Ok(());
+    }
+    let unfinished = unfinished(path);
+    make(&unfinished)?;
+    // Another process may have been faster.
+    match fs::rename(&unfinished, path) {
+        Err(_) if path.exists() => Ok(()),
+        done => done.map_err(io("what was compiled")),
+    }
 }
 
 /// A name beside the final one: another process may compile the same.
@@ -309,19 +355,17 @@ impl Driver for Emulator {
         let key = hash([text.as_str(), &self.version.to_string()].into_iter());
         let (warp, watch) = (self.info.warp, self.watch);
         let library = self.cache.join(format!("{entry}-{key:016x}-{warp}-{watch:?}.so"));
-        if !library.exists() {
-            let unfinished = unfinished(&library);
-            let source = unfinished.with_extension("cpp");
+        once(&library, |unfinished| {
+            let mut source = unfinished.as_os_str().to_owned();
+            source.push(".cpp");
             fs::write(&source, text).map_err(io("a kernel's source"))?;
             let mut command = Command::new(COMPILER);
-            command.args(flags(self.info.warp, self.watch)).args(["-shared", "-I"]);
-            command.arg(&self.headers).arg(&source).arg("-o").arg(&unfinished);
-            let done = run(&mut command);
+            command.args(flags(warp, watch)).arg("-shared").arg("-I").arg(&self.headers);
+            let done = run(command.arg(&source).arg("-o").arg(unfinished).args(ALONE));
             let _ = fs::remove_file(&source);
-            done?;
-            fs::rename(&unfinished, &library).map_err(io("a compiled kernel"))?;
-        }
-        let names = format!("{}\n{entry}_launch", library.display());
+            done
+        })?;
+        let names = format!("{}\n{entry}_kernel", library.display());
         self.ask(6, &[function.into()], names.as_bytes()).map(|_| ())
     }
 
@@ -337,13 +381,25 @@ impl Driver for Emulator {
     fn submit(&self, list: u32) -> Result<()> {
         let work = self.lists.lock().get(&list).cloned();
         let missing = || Error::internal(format!("there is no list {list}"));
-        work.ok_or_else(missing)?.iter().try_for_each(|work| match work {
-            Work::Launch(launch) => self.launch(launch),
-            Work::Product(product) => self.product(product),
-        })
+        work.ok_or_else(missing)?.iter().try_for_each(|work| self.run(work))
     }
 
     fn drop_list(&self, list: u32) {
         self.lists.lock().remove(&list);
+    }
+
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()> {
+        let mut all = Vec::new();
+        for work in work {
+            let begin = self.now();
+            self.run(work)?;
+            all.push([begin, self.now()]);
+        }
+        self.times.lock().insert(times, all);
+        Ok(())
+    }
+
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>> {
+        Ok(self.times.lock().remove(&times))
     }
 }

@@ -9,6 +9,7 @@
 mod api;
 mod compiler;
 mod handles;
+mod times;
 
 use super::{At, Driver, DriverInfo, Launch, Parameter, Work};
 use api::{Api, Compiler, Paths};
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
+use times::Timed;
 
 /// How long a poll waits for a read.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -47,6 +49,9 @@ pub struct Hip {
     /// What reads and writes have left behind.
     pinned: Lock<Vec<Pinned>>,
     events: Lock<Vec<Event>>,
+    timed: Lock<Table<u32, Timed>>,
+    /// The event that times are counted from.
+    zero: Lock<Option<Event>>,
     buffers: Lock<Table<u32, Memory>>,
     card: Card,
 }
@@ -165,6 +170,8 @@ impl Hip {
             writes: Lock::default(),
             pinned: Lock::default(),
             events: Lock::default(),
+            timed: Lock::default(),
+            zero: Lock::default(),
             buffers: Lock::default(),
             card,
         })
@@ -189,6 +196,13 @@ impl Hip {
                 .and_then(|()| fs::rename(&unfinished, &path));
         }
         Ok(code)
+    }
+
+    fn queue(&self, work: &Work) -> Result<()> {
+        match work {
+            Work::Launch(launch) => self.launch(launch),
+            Work::Product(_) => Err(Error::internal("a product without a library")),
+        }
     }
 
     fn launch(&self, launch: &Launch) -> Result<()> {
@@ -389,12 +403,8 @@ impl Driver for Hip {
         let mut recorded = None;
         if !work.is_empty() {
             let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-            recorded = Some(self.card.record(|| {
-                work.iter().try_for_each(|work| match work {
-                    Work::Launch(launch) => self.launch(launch),
-                    Work::Product(_) => Err(Error::internal("a product without a library")),
-                })
-            })?);
+            let queue = || work.iter().try_for_each(|work| self.queue(work));
+            recorded = Some(self.card.record(queue)?);
         }
         self.lists.lock().insert(list, recorded);
         Ok(())
@@ -409,6 +419,14 @@ impl Driver for Hip {
     fn drop_list(&self, list: u32) {
         self.come_to_rest();
         self.lists.lock().remove(&list);
+    }
+
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()> {
+        self.queue_timed(times, work)
+    }
+
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>> {
+        self.times(times)
     }
 }
 

@@ -59,8 +59,26 @@ pub struct Launch {
     pub early: bool,
 }
 
-/// A product of matrices by the card's own library: `y[rows, columns] = x[rows, k] w[columns, k]^T`, of f16; sums and y
-/// are f32.
+/// Which floats a product has. Its sums are f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Floats {
+    /// x and w are f16, y is f32.
+    Sums,
+    /// All are f16.
+    F16,
+    /// All are bf16.
+    Bf16,
+}
+
+impl Floats {
+    /// Bytes of an element of y.
+    pub const fn bytes(self) -> u64 {
+        if matches!(self, Floats::Sums) { 4 } else { 2 }
+    }
+}
+
+/// A product of matrices by the card's own library: `y[rows, columns] = x[rows, k] w[columns, k]^T`, to which a bias
+/// and a residual of y's type may be added before y is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
     /// `[rows, k]`, from a multiple of 16 bytes on, as the others.
@@ -75,6 +93,12 @@ pub struct Product {
     pub columns: u32,
     /// Elements of a row, a multiple of 8.
     pub k: u32,
+    /// What they are.
+    pub floats: Floats,
+    /// `[columns]`.
+    pub bias: Option<At>,
+    /// `[rows, columns]`; it may be y.
+    pub residual: Option<At>,
 }
 
 /// What a list has.
@@ -133,6 +157,19 @@ pub trait Driver: Send + Sync {
     /// `Internal` with what the compiler says.
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()>;
 
+    /// Whether kernels are put aside for machines without a compiler.
+    fn fills(&self) -> bool {
+        false
+    }
+
+    /// Puts a kernel aside that this device itself may not use.
+    ///
+    /// # Errors
+    /// `Io`; `Internal` with what the compiler says.
+    fn fill(&self, _source: &str, _entry: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Frees a function that no list has.
     fn forget(&self, function: u32);
 
@@ -150,6 +187,18 @@ pub trait Driver: Send + Sync {
 
     /// Frees a list once what is queued has run.
     fn drop_list(&self, list: u32);
+
+    /// Queues work as a list of it would run, but one piece after the other, and takes the times of each.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()>;
+
+    /// When each piece of such work began and ended, in nanoseconds of the device's clock, once all have run.
+    ///
+    /// # Errors
+    /// As [`poll_read`](Self::poll_read).
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>>;
 }
 
 impl Driver for Box<dyn Driver> {
@@ -180,6 +229,12 @@ impl Driver for Box<dyn Driver> {
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         (**self).compile(function, source, entry)
     }
+    fn fills(&self) -> bool {
+        (**self).fills()
+    }
+    fn fill(&self, source: &str, entry: &str) -> Result<()> {
+        (**self).fill(source, entry)
+    }
     fn forget(&self, function: u32) {
         (**self).forget(function);
     }
@@ -191,5 +246,11 @@ impl Driver for Box<dyn Driver> {
     }
     fn drop_list(&self, list: u32) {
         (**self).drop_list(list);
+    }
+    fn submit_timed(&self, times: u32, work: &[Work]) -> Result<()> {
+        (**self).submit_timed(times, work)
+    }
+    fn poll_times(&self, times: u32) -> Result<Option<Vec<[u64; 2]>>> {
+        (**self).poll_times(times)
     }
 }

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+use super::{Floats, Product};
 use cudarc::cublaslt::result as lt;
 use cudarc::cublaslt::sys::{
     self, cublasComputeType_t, cublasLtMatmulDescAttributes_t,
@@ -40,14 +41,13 @@ fn failed(what: &str) -> impl Fn(lt::CublasError) -> Error + '_ {
     move |e| Error::new(Code::Internal, format!("cuBLASLt: {what}: {e}"))
 }
 
-/// Addresses and sizes of a product, as [`Product`](super::Product) has them.
+/// Addresses of a product's matrices.
 pub(super) struct Addresses {
     pub x: u64,
     pub w: u64,
     pub y: u64,
-    pub rows: u32,
-    pub columns: u32,
-    pub k: u32,
+    pub bias: Option<u64>,
+    pub residual: Option<u64>,
 }
 
 /// What is freed behind a product.
@@ -90,10 +90,14 @@ impl Library {
     ///
     /// # Errors
     /// `Internal` with the library's word.
-    pub fn queue(&self, stream: &Arc<CudaStream>, p: &Addresses) -> Result<()> {
+    pub fn queue(&self, stream: &Arc<CudaStream>, at: &Addresses, p: &Product) -> Result<()> {
         let (rows, columns, k) = (u64::from(p.rows), u64::from(p.columns), u64::from(p.k));
-        let half = cudaDataType_t::CUDA_R_16F;
         let single = cudaDataType_t::CUDA_R_32F;
+        let (short, result) = match p.floats {
+            Floats::Sums => (cudaDataType_t::CUDA_R_16F, single),
+            Floats::F16 => (cudaDataType_t::CUDA_R_16F, cudaDataType_t::CUDA_R_16F),
+            Floats::Bf16 => (cudaDataType_t::CUDA_R_16BF, cudaDataType_t::CUDA_R_16BF),
+        };
         let mut made = Made(Vec::new(), ptr::null_mut(), ptr::null_mut());
         let mut layout = |of, rows: u64, columns: u64| {
             let layout = lt::create_matrix_layout(of, rows, columns, rows as i64);
@@ -102,13 +106,15 @@ impl Library {
             Ok::<_, Error>(layout)
         };
         let (w, x, y) =
-            (layout(half, k, columns)?, layout(half, k, rows)?, layout(single, columns, rows)?);
+            (layout(short, k, columns)?, layout(short, k, rows)?, layout(result, columns, rows)?);
         made.1 = lt::create_matmul_desc(cublasComputeType_t::CUBLAS_COMPUTE_32F, single)
             .map_err(failed("a product"))?;
         made.2 = lt::create_matmul_pref().map_err(failed("a preference"))?;
         // `CUBLAS_OP_T`.
         let turned = 1i32;
-        let (alpha, beta) = (1.0f32, 0.0f32);
+        let (alpha, beta) = (1.0f32, if at.residual.is_some() { 1.0f32 } else { 0.0 });
+        // It is of y's type, and has a number for each of the library's rows.
+        let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
         // SAFETY: every pointer is to a value of the attribute's type and size that lives until the call returns; the
         // matrices lie in buffers that live until the list is dropped and what is queued has run.
         unsafe {
@@ -119,6 +125,22 @@ impl Library {
                 size_of_val(&turned),
             )
             .map_err(failed("a product"))?;
+            if let Some(bias) = &at.bias {
+                lt::set_matmul_desc_attribute(
+                    made.1,
+                    cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_EPILOGUE,
+                    ptr::from_ref(&epilogue).cast(),
+                    size_of_val(&epilogue),
+                )
+                .map_err(failed("a bias"))?;
+                lt::set_matmul_desc_attribute(
+                    made.1,
+                    cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                    ptr::from_ref(bias).cast(),
+                    size_of_val(bias),
+                )
+                .map_err(failed("a bias"))?;
+            }
             lt::set_matmul_pref_attribute(
                 made.2,
                 cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -133,13 +155,13 @@ impl Library {
                 made.1,
                 ptr::from_ref(&alpha).cast(),
                 ptr::from_ref(&beta).cast(),
-                p.w as *const _,
+                at.w as *const _,
                 w,
-                p.x as *const _,
+                at.x as *const _,
                 x,
-                p.y as *const _,
+                at.residual.unwrap_or(at.y) as *const _,
                 y,
-                p.y as *mut _,
+                at.y as *mut _,
                 y,
                 &best.algo,
                 self.workspace.device_ptr(stream).0 as *mut _,

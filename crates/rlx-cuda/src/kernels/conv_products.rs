@@ -12,6 +12,7 @@ use super::product::describe_type;
 use super::sliding::sliding;
 use super::tensor_axes::{Sizes as Given, product};
 use super::{Argument, Context, Emit, Kernel, Product, Work, mismatch, word};
+use crate::driver::Floats;
 use rlx_core::Result;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::Op;
@@ -115,7 +116,9 @@ pub(super) fn conv(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
         work.push(Work::Kernel(columns_of(own, step, &of, [parts, chunk, columns, first])?));
         let mut multiply = |x: Argument, parts: u64, w: Argument, y: Argument| {
             let (rows, columns, k) = (word(parts * of.filters)?, word(chunk)?, word(of.k)?);
-            work.push(Work::Product(Product { x, w, y, rows, columns, k, per_token: None }));
+            let (floats, bias, residual, per_token) = (Floats::Sums, None, None, None);
+            let of = Product { x, w, y, rows, columns, k, floats, bias, residual, per_token };
+            work.push(Work::Product(of));
             Ok::<(), rlx_core::Error>(())
         };
         // Second halves of filters stand behind the first ones.

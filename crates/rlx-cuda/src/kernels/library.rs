@@ -10,7 +10,9 @@
 
 use super::conv_products;
 use super::matmul::epilogue;
+use super::narrow;
 use super::{Argument, Context, Kernel, Memory, Product, Work, matrix, mismatch, scalar, word};
+use crate::driver::Floats;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Epilogue, Op};
@@ -39,6 +41,7 @@ impl Scratch {
 /// The work of a step by the library; `None` where it has none.
 pub(super) fn work(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
     match &step.op {
+        Op::MatMul(_) if narrow::is_narrow(step) => narrow::by_library(step, cx),
         Op::MatMul(_) => matmul(step, cx),
         Op::Conv(_) => conv_products::conv(step, cx),
         _ => Ok(None),
@@ -109,7 +112,20 @@ fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
             let mut product = |x_parts: u64, w: Argument, y: Argument| {
                 let (rows, columns, k) = (word(x_parts * m)?, word(n)?, word(long)?);
                 let per_token = cx.live(step).filter(|_| x_parts == 1);
-                work.push(Work::Product(Product { x: halves, w, y, rows, columns, k, per_token }));
+                let (floats, bias, residual) = (Floats::Sums, None, None);
+                let of = Product {
+                    x: halves,
+                    w,
+                    y,
+                    rows,
+                    columns,
+                    k,
+                    floats,
+                    bias,
+                    residual,
+                    per_token,
+                };
+                work.push(Work::Product(of));
                 Ok::<(), rlx_core::Error>(())
             };
             product(parts_of_x, w.high, sum)?;

@@ -1,5 +1,6 @@
 //! `matmul`: products of f32 rows with up to four dense or packed weights, in one launch.
 
+use super::narrow;
 use super::takes::{self, Taken};
 use super::{Context, Emit, Kernel, THREADS, decoder, matrix, mismatch, scalar, unsupported};
 use rlx_core::Result;
@@ -17,6 +18,9 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::knows(op, &["segments", "bias", "add", "map", "glu", "epilogue", "norm_eps", "half"])?;
     let Op::MatMul(op) = op else { return Err("it takes a product".into()) };
     let parts = op.parts();
+    if let Some(x) = operands.first().filter(|x| matches!(x.dtype, DType::F16 | DType::BF16)) {
+        return narrow::takes(op, x, operands);
+    }
     for (i, ty) in operands.iter().enumerate() {
         if !(parts.weights..parts.weights + op.segments).contains(&i) {
             takes::is_f32(i, ty)?;
@@ -49,6 +53,9 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::MatMul(op) = &step.op else { return Err(mismatch(step)) };
     if step.part.is_some() {
         return Err(unsupported("a weight in parts".into()));
+    }
+    if narrow::is_narrow(step) {
+        return narrow::by_tiles(step, cx);
     }
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));

@@ -28,6 +28,7 @@ mod iota;
 mod kv_write;
 mod library;
 mod matmul;
+mod narrow;
 mod numbers;
 pub(crate) mod planes;
 mod pool;
@@ -58,6 +59,7 @@ mod weighted_sum;
 
 pub use emit::{Argument, Memory};
 
+use crate::driver::Floats;
 use emit::Emit;
 use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
@@ -120,6 +122,9 @@ pub struct Product {
     pub rows: u32,
     pub columns: u32,
     pub k: u32,
+    pub floats: Floats,
+    pub bias: Option<Argument>,
+    pub residual: Option<Argument>,
     /// Rows of a token, where those of absent tokens may be left out.
     pub per_token: Option<u64>,
 }
@@ -139,7 +144,11 @@ impl Work {
             Work::Kernel(kernel) => kernel.scratch,
             Work::Product(p) => {
                 let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
-                let ends = [(p.x, 2 * rows * k), (p.w, 2 * columns * k), (p.y, 4 * rows * columns)];
+                let ends = [
+                    (p.x, 2 * rows * k),
+                    (p.w, 2 * columns * k),
+                    (p.y, p.floats.bytes() * rows * columns),
+                ];
                 let of = |(at, bytes): (Argument, u64)| {
                     (at.memory == Memory::Scratch).then_some(at.offset + bytes)
                 };

@@ -22,6 +22,34 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::are_floats(operands)
 }
 
+/// What is added to a product before it is rounded.
+#[derive(Clone, Copy)]
+pub(super) enum Added {
+    /// A number for each column.
+    ToColumns,
+    /// A number for each of its own.
+    ToAll,
+}
+
+/// `y [m, n] = x [m, k] w [n, k]^T` of rows, with what is added to it.
+pub(super) fn of_rows(
+    step: &Step,
+    cx: &Context<'_>,
+    [x, w, y]: [&Slice; 3],
+    added: &[(&Slice, Added)],
+) -> Result<Vec<Kernel>> {
+    let ((m, k), (n, _)) = (super::matrix(x)?, super::matrix(w)?);
+    let axis = |n, stride| Axes { dims: vec![n], strides: vec![stride] };
+    let none = || Axes { dims: Vec::new(), strides: Vec::new() };
+    let product = Product {
+        batch: [none(), none()],
+        rows: axis(m, k),
+        columns: axis(n, k),
+        k: [axis(k, 1), axis(k, 1)],
+    };
+    product.launch_of("matmul", step, cx, [x, w, y], added)
+}
+
 /// A product, y `[batch.., rows.., columns..]` in that order.
 struct Product {
     /// Batch axes, with strides of either operand: 0 where one repeats.
@@ -73,7 +101,18 @@ pub(super) fn dot_general(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> 
 impl Product {
     fn launch(&self, entry: &'static str, step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         let [a, b] = step.operands.as_slice() else { return Err(mismatch(step)) };
-        let y = &step.results[0];
+        self.launch_of(entry, step, cx, [a, b, &step.results[0]], &[])
+    }
+
+    /// The launch over these operands and this result, with what is added to it: a bias or a residual, by its name.
+    fn launch_of(
+        &self,
+        entry: &'static str,
+        step: &Step,
+        cx: &Context<'_>,
+        [a, b, y]: [&Slice; 3],
+        added: &[(&Slice, Added)],
+    ) -> Result<Vec<Kernel>> {
         let (batch, m, n) = (self.batch[0].size()?, self.rows.size()?, self.columns.size()?);
         if y.ty.shape.elements()? == 0 {
             return Ok(Vec::new());
@@ -83,6 +122,18 @@ impl Product {
         emit.argument(a)?;
         emit.argument(b)?;
         emit.argument(y)?;
+        let (mut parameters, mut sum) = (String::new(), "(v)".to_owned());
+        for (i, (slice, added)) in added.iter().enumerate() {
+            emit.argument(slice)?;
+            parameters += &format!(", const T* added{i}");
+            let place = match added {
+                Added::ToColumns => "n",
+                Added::ToAll => "size_t(m) * N + (n)",
+            };
+            sum += &format!(" + value_of(added{i}[{place}])");
+        }
+        emit.define("FOLLOWING_PARAMETERS", parameters);
+        emit.define("FOLLOWED(v, m, n)", format_args!("({sum})"));
         emit.size("M", m)?;
         emit.size("N", n)?;
         emit.size("K", self.k[0].size()?)?;

@@ -1,6 +1,6 @@
 //! `rlx embed`: computes vectors of texts.
 
-use super::options::{DeviceArgs, activations};
+use super::options::{DeviceArgs, Floats, activations};
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
 use crate::embed::{EmbedOptions, embed as vectors_of, embedder};
@@ -57,6 +57,9 @@ pub struct EmbedArgs {
     /// Activation type in matmuls of packed weights: int8, mixed, int16, f16 or f32 [default: f32]
     #[arg(long, value_name = "TYPE", value_parser = activations)]
     activations: Option<Activations>,
+    /// Type of activations and dense weights; sums and vectors stay f32 [default: as the model's family says, f32]
+    #[arg(long, value_name = "TYPE")]
+    precision: Option<Floats>,
     /// Write the vectors to this .npy file, one row per text, instead of printing them
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -122,10 +125,12 @@ pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         max_tokens: args.max_tokens,
         activations: args.activations,
     };
+    let precision = args.precision.map(Floats::precision);
     let device = (row.open)(&args.device.open_options())?;
     let mut line = ProgressLine::new("loading");
-    let mut embedder =
-        embedder(&files, row, device, &options, &mut |done, total| line.show(done, total))?;
+    let mut embedder = embedder(&files, row, device, (&options, precision), &mut |done, total| {
+        line.show(done, total)
+    })?;
     line.clear();
     let mut line = ProgressLine::new("embedding");
     let mut show = |done: usize, all: usize| {

@@ -1,7 +1,7 @@
 //! `rlx graph`: runs any network once, on any device.
 
 use super::embed::write_file;
-use super::options::DeviceArgs;
+use super::options::{DeviceArgs, Floats};
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
 use crate::files::map;
@@ -44,6 +44,9 @@ pub struct GraphArgs {
     /// Positions of a language model's caches: tokens of a text at most [default: 4096, or as many as the model takes]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     context: Option<u64>,
+    /// Type of activations and dense weights; sums, inputs and outputs stay f32 [default: as the model's family says, f32]
+    #[arg(long, value_name = "TYPE")]
+    precision: Option<Floats>,
     #[command(flatten)]
     device: DeviceArgs,
     /// Print one line of JSON
@@ -219,9 +222,12 @@ pub fn graph(args: &GraphArgs) -> Result<ExitCode> {
     let row = args.device.row()?;
     let inputs: Vec<(&str, &Path)> = args.inputs.iter().map(|i| parts(i)).collect::<Result<_>>()?;
     let (files, is_model) = files(&args.path, args.weights.as_deref(), args.context)?;
-    let (network, _) = network(&args.path, files.as_ref(), is_model, args.context)?;
+    let (mut network, _) = network(&args.path, files.as_ref(), is_model, args.context)?;
+    let mut options = CompileOptions::default();
+    if let Some(floats) = args.precision {
+        network = network.in_floats(floats.precision(), &mut options);
+    }
     let entry = chosen(&network.entries, args.entry.as_deref())?;
-    let options = CompileOptions::default();
     let (wanted, outputs) = entry.signatures(&(row.target)(), &options)?;
     if inputs.is_empty() && !wanted.is_empty() {
         return list(&entry.name, &wanted, &outputs, args.json);

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 use rlx_core::sample::SampleParams;
-use rlx_core::target::{Activations, ProgramActivations};
+use rlx_core::target::{Activations, Precision, ProgramActivations};
 use rlx_core::types::{BlockFormat, DType};
 use rlx_core::{Code, Error, Result};
 use std::io::Write;
@@ -35,6 +35,28 @@ impl Kv {
             Self::F16 => DType::F16,
             Self::Q8_0 => DType::Block(BlockFormat::Q8_0),
             Self::Q4_0 => DType::Block(BlockFormat::Q4_0),
+        }
+    }
+}
+
+/// What a network computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Floats {
+    /// 32 bits.
+    F32,
+    /// 16 bits: 11 of precision, numbers up to 65,504.
+    F16,
+    /// 16 bits: 8 of precision, the range of f32.
+    Bf16,
+}
+
+impl Floats {
+    /// The compiler's word.
+    pub fn precision(self) -> Precision {
+        match self {
+            Self::F32 => Precision::F32,
+            Self::F16 => Precision::F16,
+            Self::Bf16 => Precision::Bf16,
         }
     }
 }

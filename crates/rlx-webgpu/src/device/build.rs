@@ -100,7 +100,12 @@ impl<G: Gpu> WebGpuDevice<G> {
             Access::Read => BindingKind::Read,
             Access::ReadWrite => BindingKind::ReadWrite,
         }));
-        self.gpu.create_pipeline(id, &kernel.wgsl, kernel.entry, &kinds);
+        match &kernel.form {
+            Some(form) => {
+                self.gpu.create_pipeline_of(id, &kernel.wgsl, kernel.entry, &kinds, form);
+            }
+            None => self.gpu.create_pipeline(id, &kernel.wgsl, kernel.entry, &kinds),
+        }
         s.pipelines.insert(kernel.wgsl.clone(), id);
         id
     }

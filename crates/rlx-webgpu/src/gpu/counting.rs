@@ -1,7 +1,7 @@
 //! Counts a GPU's work from outside: tests compare it with what the executor says of itself, and let
 //! it run out of memory.
 
-use super::{Binding, BindingKind, Command, Gpu, GpuInfo, Usage};
+use super::{Binding, BindingKind, Command, Form, Gpu, GpuInfo, Usage};
 use core::task::{Context, Poll};
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::{Code, Error, Result};
@@ -127,6 +127,18 @@ impl<G: Gpu> Gpu for CountingGpu<G> {
     fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
         self.seen.lock().counts.pipelines += 1;
         self.inner.create_pipeline(id, wgsl, entry, bindings);
+    }
+
+    fn create_pipeline_of(
+        &self,
+        id: u32,
+        wgsl: &str,
+        entry: &str,
+        bindings: &[BindingKind],
+        form: &Form,
+    ) {
+        self.seen.lock().counts.pipelines += 1;
+        self.inner.create_pipeline_of(id, wgsl, entry, bindings, form);
     }
 
     fn poll_pipeline(&self, id: u32, cx: &mut Context<'_>) -> Poll<Result<()>> {

@@ -166,6 +166,22 @@ impl Wgsl {
     }
 }
 
+/// What a kernel computes, for a host that has a text of its own for it. Two kernels of one WGSL text have equal forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The kernel's name, which says what its bindings and step constants are.
+    pub name: &'static str,
+    /// What its text depends on besides.
+    pub parameters: Vec<(&'static str, String)>,
+}
+
+impl Form {
+    /// A parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|p| p.0 == name).map(|p| p.1.as_str())
+    }
+}
+
 /// A WebGPU host. See the module's page for ids and polling.
 pub trait Gpu: Anywhere {
     /// What the adapter is and allows.
@@ -188,6 +204,19 @@ pub trait Gpu: Anywhere {
 
     /// Starts compiling entry point `entry` of `wgsl`, whose bind group 0 has `bindings`.
     fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]);
+
+    /// The same for a kernel that the host may have a text of its own for. That one has the same bindings, step
+    /// constants and workgroups, each with as many threads as it likes.
+    fn create_pipeline_of(
+        &self,
+        id: u32,
+        wgsl: &str,
+        entry: &str,
+        bindings: &[BindingKind],
+        _form: &Form,
+    ) {
+        self.create_pipeline(id, wgsl, entry, bindings);
+    }
 
     /// Whether the pipeline is ready. May be asked again after `Ready`.
     ///

@@ -3,6 +3,7 @@
 use super::Access;
 use super::codebooks::Book;
 use super::planes;
+use crate::gpu::Form;
 use rlx_core::ir::lir::{Slice, Space};
 use rlx_core::plan::WeightPlan;
 use rlx_core::types::{BlockFormat, DType};
@@ -58,11 +59,13 @@ pub(super) struct Emit<'a> {
     pub memory: Vec<(BindingResource, Access)>,
     /// What each of it is an array of.
     elements: Vec<Element>,
+    /// What the kernel computes, where hosts may have a text of their own for it.
+    pub form: Option<Form>,
 }
 
 impl<'a> Emit<'a> {
     pub fn new(plan: &'a WeightPlan) -> Self {
-        Emit { plan, memory: Vec::new(), elements: Vec::new() }
+        Emit { plan, memory: Vec::new(), elements: Vec::new(), form: None }
     }
 
     /// Memory that is only read may be bound twice, as words and as quads; a segment of the arena is bound once.

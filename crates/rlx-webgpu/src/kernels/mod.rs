@@ -42,7 +42,7 @@ mod weighted_sum;
 pub use codebooks::Book;
 pub use emit::BindingResource;
 
-use crate::gpu::Wgsl;
+use crate::gpu::{Form, Wgsl};
 use crate::tuning::Tuning;
 use emit::Emit;
 pub(crate) use emit::fill;
@@ -83,6 +83,8 @@ pub struct Kernel {
     pub words: Vec<u32>,
     /// Workgroups, each axis at most 65,535.
     pub groups: [u32; 3],
+    /// What it computes, where hosts may have a text of their own for it.
+    pub form: Option<Form>,
 }
 
 /// A prompt's tokens, of which a submission may have fewer.
@@ -246,6 +248,7 @@ pub fn kernel(step: &Step, cx: &Context<'_>) -> Result<Option<Kernel>> {
         memory: emit.memory,
         words: launch.words,
         groups: fold(launch.groups)?,
+        form: emit.form,
     }))
 }
 

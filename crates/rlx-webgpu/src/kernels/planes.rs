@@ -41,5 +41,6 @@ pub fn kernel(k: u64, first: u64, rows: u64) -> Result<Kernel> {
         memory: vec![(BindingResource::Weights(0), Access::ReadWrite)],
         words: vec![word(first / 4)?, word(rows)?],
         groups: fold(rows)?,
+        form: None,
     })
 }

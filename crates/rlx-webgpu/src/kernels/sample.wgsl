@@ -90,6 +90,7 @@ fn sample(@builtin(local_invocation_index) thread: u32) {
     let position = ctl[PAST] + ctl[LEN];
     if thread == 0u {
         is_done = ctl[DONE];
+        atomicStore(&best_key, 0u);
         atomicStore(&best_id, NONE);
     }
     if workgroupUniformLoad(&is_done) != 0u { return; }

@@ -30,6 +30,8 @@ pub(super) const BETWEEN: c_int = 3;
 pub(super) const NON_BLOCKING: c_uint = 1;
 /// `hipEventDisableTiming`.
 pub(super) const WITHOUT_TIME: c_uint = 2;
+/// `hipEventDefault`.
+pub(super) const WITH_TIME: c_uint = 0;
 /// `hipHostMallocDefault`.
 pub(super) const PINNED: c_uint = 0;
 /// `hipStreamCaptureModeRelaxed`.
@@ -78,6 +80,7 @@ functions!(Runtime {
     destroy_event = "hipEventDestroy"(Handle) -> Status;
     record_event = "hipEventRecord"(Handle, Handle) -> Status;
     query_event = "hipEventQuery"(Handle) -> Status;
+    elapsed = "hipEventElapsedTime"(*mut f32, Handle, Handle) -> Status;
     wait_for_event = "hipEventSynchronize"(Handle) -> Status;
     begin_capture = "hipStreamBeginCapture"(Handle, c_int) -> Status;
     end_capture = "hipStreamEndCapture"(Handle, *mut Handle) -> Status;

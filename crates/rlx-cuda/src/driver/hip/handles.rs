@@ -4,7 +4,7 @@
 
 use super::api::{self, Api, Handle, NOT_READY, OUT_OF_MEMORY, SUCCESS, Status, UNAVAILABLE};
 use rlx_core::{Code, Error, Result};
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
 
@@ -265,10 +265,22 @@ impl Card {
     /// # Errors
     /// `DeviceLost`.
     pub fn event(&self) -> Result<Event> {
+        self.event_with(api::WITHOUT_TIME)
+    }
+
+    /// The same with the time at which it passes.
+    ///
+    /// # Errors
+    /// `DeviceLost`.
+    pub fn timed_event(&self) -> Result<Event> {
+        self.event_with(api::WITH_TIME)
+    }
+
+    fn event_with(&self, flags: c_uint) -> Result<Event> {
         self.bind()?;
         let mut handle = ptr::null_mut();
         // SAFETY: it writes a handle.
-        let made = unsafe { (self.api.runtime.create_event)(&mut handle, api::WITHOUT_TIME) };
+        let made = unsafe { (self.api.runtime.create_event)(&mut handle, flags) };
         self.checked("an event", made)?;
         // SAFETY: `destroy_event` gets what `create_event` made, once.
         Ok(Event(self.own(handle, |api, h| unsafe { (api.runtime.destroy_event)(h) })))
@@ -296,6 +308,19 @@ impl Card {
             NOT_READY => Ok(false),
             status => self.checked("what was queued before an event", status).map(|()| true),
         }
+    }
+
+    /// Nanoseconds between two events with times, which have passed.
+    ///
+    /// # Errors
+    /// `DeviceLost`.
+    pub fn nanoseconds(&self, from: &Event, to: &Event) -> Result<u64> {
+        self.bind()?;
+        let mut ms = 0.0f32;
+        // SAFETY: both events live; it writes a number.
+        let got = unsafe { (self.api.runtime.elapsed)(&mut ms, from.0.handle, to.0.handle) };
+        self.checked("times of events", got)?;
+        Ok((f64::from(ms) * 1e6) as u64)
     }
 
     /// Waits until everything before an event has run.

@@ -1,0 +1,51 @@
+//! The Metal executor: that of `rlx-webgpu`, over a GPU of Apple's by Metal's own calls.
+//!
+//! A step of a program becomes WGSL there, and MSL here: by naga ([`msl`]), or as a text of our own where the kernel
+//! decides how fast a model is. [`gpu::MetalGpu`] is the host that `rlx-webgpu` asks, and speaks to Metal through the
+//! small trait [`api::Metal`]. On Apple's systems `metal` implements it; tests implement it everywhere, check each
+//! call, and run the kernels as C++.
+
+pub mod api;
+mod choose;
+pub mod gpu;
+mod kernels;
+#[cfg(target_vendor = "apple")]
+#[allow(unsafe_code)]
+pub mod metal;
+pub mod msl;
+
+use api::Metal;
+use gpu::MetalGpu;
+use rlx_core::target::{Activations, Limits, Policy, ProgramActivations, Target};
+use rlx_core::types::DType;
+use rlx_webgpu::gpu::Gpu;
+use rlx_webgpu::{Tuning, WebGpuDevice};
+
+/// The executor over a GPU.
+pub type MetalDevice<M> = WebGpuDevice<MetalGpu<M>>;
+
+/// The executor's name.
+const NAME: &str = "metal";
+
+/// How a model is run here. Apple's GPUs have no product of packed bytes, so that activations stay floats: f32 for a
+/// token, f16 in the products of prompts, whose sums are f32.
+const POLICY: Policy = Policy {
+    chunk: 512,
+    short: Some(64),
+    kv: DType::F16,
+    activations: ProgramActivations { decode: Activations::F32, prompts: Activations::F32 },
+    paced: true,
+    checked: true,
+};
+
+/// The executor over a host.
+pub fn device<M: Metal>(gpu: MetalGpu<M>) -> MetalDevice<M> {
+    let tuning = Tuning::usual(gpu.info().wgsl).in_halves();
+    WebGpuDevice::new(gpu).with_tuning(tuning).called(NAME, POLICY)
+}
+
+/// What programs are planned for where no device is opened.
+pub fn target() -> Target {
+    let limits = Limits { buffer: 1 << 32, binding: 1 << 32, storage_buffers: 29, alignment: 256 };
+    Target { name: NAME.into(), policy: POLICY, ..rlx_webgpu::target(limits) }
+}

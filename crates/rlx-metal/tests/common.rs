@@ -1,0 +1,38 @@
+//! The executor as tests open it.
+
+use crate::emulator::Watch;
+use crate::fake::Fake;
+pub use crate::step::*;
+use rlx_core::ops::Op;
+use rlx_core::reference::{self, View};
+use rlx_core::target::Target;
+use rlx_metal::MetalDevice;
+use rlx_metal::gpu::MetalGpu;
+use std::sync::Arc;
+
+pub type TestDevice = MetalDevice<Fake>;
+
+/// The executor over a Metal that checks its calls.
+pub fn device() -> Arc<TestDevice> {
+    watched(Watch::Nothing)
+}
+
+pub fn watched(watch: Watch) -> Arc<TestDevice> {
+    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(watch))))
+}
+
+/// The same with WGSL's kernels alone.
+pub fn translated() -> Arc<TestDevice> {
+    let gpu = MetalGpu::new(Fake::new(Watch::Nothing)).without_own_kernels();
+    Arc::new(rlx_metal::device(gpu))
+}
+
+/// What the executor's kernels take.
+pub fn target() -> Target {
+    rlx_metal::target()
+}
+
+pub fn truth(op: &Op, operands: &[Operand]) -> Vec<Vec<u8>> {
+    let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();
+    reference::run(op, &views).expect("the reference runs this")
+}

@@ -1,0 +1,23 @@
+//! Every integration test of this executor in one binary: kernels run in the emulator, as C++.
+
+mod common;
+mod emulator;
+mod fake;
+// Hundreds of kernels, each compiled: `scripts/metal.sh` runs these.
+#[cfg(feature = "wide")]
+#[path = "../../../tests/support/graphs/mod.rs"]
+mod graphs;
+#[path = "../../../tests/support/language.rs"]
+mod language;
+#[path = "../../../tests/support/load.rs"]
+mod load;
+mod model;
+#[path = "../../../tests/support/moves.rs"]
+mod moves;
+#[path = "../../../tests/support/step.rs"]
+mod step;
+
+#[test]
+fn tensors_stay_and_are_copied_and_read() {
+    moves::tensors_stay_on_the_device_and_are_copied_and_read(&*common::device());
+}

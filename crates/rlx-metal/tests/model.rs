@@ -1,0 +1,29 @@
+//! Whole language models through MSL.
+
+use crate::common::{TestDevice, device};
+use crate::language::{FIXTURES, generate, load, numbers};
+use rlx_core::runtime::device::Device;
+use rlx_core::runtime::model::ModelOptions;
+use rlx_core::types::DType;
+use std::sync::Arc;
+
+#[test]
+fn greedy_tokens_are_llama_cpps() {
+    let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let device: Arc<TestDevice> = device();
+    for (format, kv, chunk) in [("f16", DType::F32, 16), ("q4_k_m", DType::F16, 7)] {
+        let mut options = ModelOptions::chat(chunk);
+        options.compile.kv = kv;
+        options.context = Some(256);
+        let mut engine =
+            load(device.clone(), &format!("rustdoc-2m/rustdoc-2m-{format}.gguf"), &options);
+        let question = &expected["questions"].as_array().unwrap()[0];
+        let want = numbers(&question["formats"][format]["tokens"]);
+        let (got, _) = generate(&mut engine, numbers(&question["prompt_ids"]), 24, false);
+        assert_eq!(got, want[..got.len().min(want.len())], "{format} {kv} {}", question["prompt"]);
+        assert_eq!(got.len(), 24.min(want.len()));
+    }
+    assert_eq!(device.counters().live_bytes, 0, "everything was freed");
+    assert_eq!(device.gpu().metal().live(), (0, 0), "and let go of");
+}

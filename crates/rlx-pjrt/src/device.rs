@@ -1,0 +1,142 @@
+//! The executor: programs are lowered, compiled by the plugin and run by it. [`GraphDevice`] keeps tensors, states and
+//! tickets.
+
+use crate::lower::{self, El, storage};
+use crate::pjrt::{Buffer, Client, Executable, Read};
+use crate::target::{cpu_target, target};
+use rlx_core::ir::mir::Graph;
+use rlx_core::runtime::device::DeviceInfo;
+use rlx_core::runtime::device::graph::{Argument, Backend, GraphDevice};
+use rlx_core::target::Target;
+use rlx_core::types::{DType, Type};
+use rlx_core::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// Where libtpu is found by its name alone.
+const LIBTPU: &str = "libtpu.so";
+
+/// The devices of a PJRT plugin, of which the first is used.
+pub struct Pjrt {
+    client: Client,
+    info: DeviceInfo,
+}
+
+/// A tensor on the device, and how it is read.
+pub struct Tensor {
+    buffer: Buffer,
+    rank: usize,
+    bytes: usize,
+}
+
+/// A compiled graph.
+pub struct Compiled {
+    executable: Executable,
+    /// Rank and bytes of each result.
+    results: Vec<(usize, usize)>,
+    /// Parameters whose memory results take.
+    states: Vec<usize>,
+}
+
+/// Opens the devices of a plugin: the one in this file; else the one that `PJRT_PLUGIN` names; else libtpu, where the
+/// system finds it.
+///
+/// ```no_run
+/// use rlx_core::runtime::device::Device;
+///
+/// let device = rlx_pjrt::open(Some("target/plugins/xla_cpu_pjrt.so".as_ref()))?;
+/// assert_eq!(device.target().name, "xla-cpu");
+/// # Ok::<(), rlx_core::Error>(())
+/// ```
+///
+/// # Errors
+/// `DeviceUnavailable` if there is no such plugin, or it has no device.
+pub fn open(plugin: Option<&Path>) -> Result<GraphDevice<Pjrt>> {
+    let named = std::env::var_os("PJRT_PLUGIN").map(PathBuf::from);
+    let path = plugin.or(named.as_deref()).unwrap_or(LIBTPU.as_ref());
+    let client = Client::open(path)?;
+    let platform = client.platform()?;
+    let target = match platform.as_str() {
+        "tpu" => target(),
+        "cpu" => cpu_target(),
+        other => Target { name: format!("xla-{other}"), ..target() },
+    };
+    let info = DeviceInfo {
+        kind: target.name.clone(),
+        adapter: client.device_kind()?,
+        features: vec![format!("PJRT {}", client.api_version()), client.version()?],
+        ..DeviceInfo::default()
+    };
+    Ok(GraphDevice::new(Pjrt { client, info }, target))
+}
+
+impl Pjrt {
+    /// The plugin's client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// Rank and bytes of a value as it is kept.
+fn kept_as(ty: &Type) -> Result<(usize, usize)> {
+    let bytes = ty.bytes()?;
+    let bytes = usize::try_from(bytes).map_err(|_| Error::internal(format!("{bytes} bytes of {ty}")))?;
+    Ok((storage(ty)?.1.len(), bytes))
+}
+
+impl Backend for Pjrt {
+    type Tensor = Tensor;
+    type Executable = Compiled;
+    type Read = Read;
+
+    fn info(&self) -> DeviceInfo {
+        self.info.clone()
+    }
+
+    fn upload(&self, ty: &Type, bytes: &[u8]) -> Result<Tensor> {
+        let (el, dims) = storage(ty)?;
+        let (rank, size) = kept_as(ty)?;
+        // A boolean has one bit there, which other bytes than 0 and 1 have not.
+        let plain: Vec<u8>;
+        let bytes = if el == El::Bool && ty.dtype == DType::BOOL && bytes.iter().any(|&b| b > 1) {
+            plain = bytes.iter().map(|&b| u8::from(b != 0)).collect();
+            &plain
+        } else {
+            bytes
+        };
+        let buffer = self.client.upload(el.element(), &dims, bytes)?;
+        Ok(Tensor { buffer, rank, bytes: size })
+    }
+
+    fn compile(&self, graph: &Graph) -> Result<Compiled> {
+        let module = lower::lower(graph)?;
+        let executable = self.client.compile(&module.text).map_err(|e| e.at(graph.name.clone()))?;
+        let finals = graph.final_states().into_iter().map(|f| f.1);
+        let results = graph.outputs.iter().map(|o| o.value).chain(finals);
+        let results = results.map(|v| kept_as(graph.ty(v))).collect::<Result<Vec<_>>>()?;
+        if executable.outputs() != results.len() {
+            let what = format!("the plugin has {} results of {}", executable.outputs(), results.len());
+            return Err(Error::internal(what).at(graph.name.clone()));
+        }
+        Ok(Compiled { executable, results, states: module.states })
+    }
+
+    fn run(&self, compiled: &Compiled, arguments: Vec<Argument<Tensor>>) -> Result<Vec<Tensor>> {
+        let buffers: Vec<Buffer> = arguments.iter().map(|a| a.tensor().buffer.clone()).collect();
+        let is_shared = |i: &&usize| matches!(arguments.get(**i), Some(Argument::Shared(_)));
+        let kept: Vec<i64> = compiled.states.iter().filter(is_shared).map(|&i| i as i64).collect();
+        let made = compiled.executable.run(&buffers, &kept)?;
+        let each = made.into_iter().zip(&compiled.results);
+        Ok(each.map(|(buffer, &(rank, bytes))| Tensor { buffer, rank, bytes }).collect())
+    }
+
+    fn read(&self, tensor: &Tensor) -> Result<Read> {
+        tensor.buffer.read(tensor.rank, tensor.bytes)
+    }
+
+    fn poll(&self, read: &mut Read, wait: bool) -> Result<Option<Vec<u8>>> {
+        if wait {
+            read.wait()?;
+        }
+        read.poll()
+    }
+}

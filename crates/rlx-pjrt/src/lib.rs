@@ -1,0 +1,11 @@
+//! The XLA executor: programs as StableHLO, compiled and run by a PJRT plugin. TPUs have one (libtpu), and so has the
+//! CPU, on which the same texts are tested.
+
+mod device;
+#[allow(missing_docs)]
+pub mod lower;
+pub mod pjrt;
+mod target;
+
+pub use device::{Compiled, Pjrt, Tensor, open};
+pub use target::{cpu_target, target};
