@@ -11,6 +11,6 @@ mod tape;
 mod target;
 mod weights;
 
-pub use backend::{Mlx, open};
+pub use backend::{Mlx, Options, open};
 pub use shim::find::{Installed, find, find_in};
 pub use target::target;

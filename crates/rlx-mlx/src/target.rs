@@ -34,8 +34,9 @@ pub fn target() -> Target {
         attention_splits: None,
         buffers: None,
         policy: Policy {
-            chunk: 512,
-            short: None,
+            // A graph computes all rows of a chunk, whether they are there or not.
+            chunk: 256,
+            short: Some(32),
             kv: DType::F16,
             activations: ProgramActivations::all(Activations::F32),
             paced: false,

@@ -9,7 +9,7 @@ use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::graph::GraphDevice;
 use rlx_core::target::Target;
-use rlx_mlx::{Installed, Mlx};
+use rlx_mlx::{Installed, Mlx, Options};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -37,6 +37,11 @@ fn installed() -> std::result::Result<Installed, String> {
 /// A device of its own, on the CPU. Without MLX no test of this binary can do what its name says: one line tells why,
 /// and the binary ends.
 pub fn own_device() -> Arc<TestDevice> {
+    device_with(Options { cpu: true, compile: false })
+}
+
+/// A device that is opened so.
+pub fn device_with(how: Options) -> Arc<TestDevice> {
     static INSTALLED: OnceLock<Installed> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| match installed() {
         Ok(installed) => installed,
@@ -47,7 +52,7 @@ pub fn own_device() -> Arc<TestDevice> {
             std::process::exit(0);
         }
     });
-    let mlx = Mlx::new(installed, true).unwrap_or_else(|e| panic!("{e}"));
+    let mlx = Mlx::new(installed, how).unwrap_or_else(|e| panic!("{e}"));
     Arc::new(GraphDevice::new(mlx, rlx_mlx::target()))
 }
 

@@ -1,6 +1,6 @@
 //! Operators of language models on MLX against `rlx_core::reference`.
 
-use crate::common::{agrees, device, f64s, run_op, truth};
+use crate::common::{agrees, device, device_with, f64s, run_op, truth};
 use crate::step::*;
 use rlx_core::ir::lir::Space;
 use rlx_core::ops::{
@@ -422,5 +422,23 @@ fn sampling_chooses_and_advances_as_the_core_does() {
             assert_eq!(words(&got[1]), words(&want[1]), "control of case {i} at {past}");
             assert_eq!(got[0], want[0], "counts of case {i}");
         }
+    }
+}
+
+/// By MLX's own compiler: two programs of one device, the first of them twice, and results that are arguments.
+#[test]
+fn compiled_programs_are_the_same() {
+    let (d, mut rng) = (device_with(rlx_mlx::Options { cpu: true, compile: true }), Rng(31));
+    for n in [5u64, 9, 5] {
+        let x = input(&[2, n], &rng.floats(2 * n as usize));
+        let op = Op::from(Map { f: Unary::Silu });
+        let want = f64s(&truth(&op, std::slice::from_ref(&x))[0]);
+        let got = run_op(&d, op, std::slice::from_ref(&x));
+        assert_close("silu", &floats(&got[0]), &want, 1e-6);
+        // Nothing is done: the cache comes back as it is.
+        let operands =
+            [cache(&mut rng, DType::F32, 2, n, 4), input(&[0, 8], &[]), control(0, 0, 0)];
+        let op = Op::from(KvWrite { ring: false });
+        assert_eq!(run_op(&d, op, &operands)[0], operands[0].bytes);
     }
 }

@@ -52,6 +52,16 @@ fn gone() -> Error {
     Error::new(Code::DeviceLost, "MLX's thread has ended").hint("open the device again")
 }
 
+/// How MLX is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// On the CPU, even where there is a GPU.
+    pub cpu: bool,
+    /// MLX's own compiler fuses what a program computes element by element, when it first runs. On the CPU it asks a C++
+    /// compiler for each kernel, which takes minutes for a language model.
+    pub compile: bool,
+}
+
 /// MLX.
 pub struct Mlx {
     line: Arc<Line>,
@@ -92,17 +102,17 @@ impl Drop for Executable {
 pub struct Read(Mutex<Receiver<Result<Vec<u8>>>>);
 
 impl Mlx {
-    /// MLX by one that is installed. `cpu`: on the CPU even where there is a GPU.
+    /// MLX by one that is installed.
     ///
     /// # Errors
     /// `Unsupported` where the shim does not compile or load.
-    pub fn new(installed: &Installed, cpu: bool) -> Result<Mlx> {
+    pub fn new(installed: &Installed, how: Options) -> Result<Mlx> {
         let (messages, inbox) = channel();
         let (ready, opened) = channel();
         let installed = installed.clone();
         std::thread::Builder::new()
             .name("rlx-mlx".into())
-            .spawn(move || worker::run(&installed, cpu, &inbox, &ready))
+            .spawn(move || worker::run(&installed, how, &inbox, &ready))
             .map_err(|e| Error::new(Code::Unsupported, format!("MLX needs a thread: {e}")))?;
         let (device, version) = opened.recv().map_err(|_| gone())??;
         let line = Arc::new(Line { messages, next: AtomicU64::new(0) });
@@ -295,11 +305,13 @@ impl Backend for Mlx {
     }
 }
 
-/// Opens the MLX that is installed: on a GPU if it has one, unless `RLX_MLX_CPU` is set.
+/// Opens the MLX that is installed: on a GPU if it has one, unless `RLX_MLX_CPU` is set; by MLX's own compiler if
+/// `RLX_MLX_COMPILE` is set.
 ///
 /// # Errors
 /// `Unsupported` where there is none, or where the shim does not compile or load.
 pub fn open() -> Result<GraphDevice<Mlx>> {
-    let cpu = env::var_os("RLX_MLX_CPU").is_some_and(|v| !v.is_empty());
-    Ok(GraphDevice::new(Mlx::new(&find::find()?, cpu)?, crate::target()))
+    let is_set = |name: &str| env::var_os(name).is_some_and(|v| !v.is_empty());
+    let how = Options { cpu: is_set("RLX_MLX_CPU"), compile: is_set("RLX_MLX_COMPILE") };
+    Ok(GraphDevice::new(Mlx::new(&find::find()?, how)?, crate::target()))
 }

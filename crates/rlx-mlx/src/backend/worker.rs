@@ -1,5 +1,6 @@
 //! MLX's thread: its arrays and programs by number.
 
+use super::Options;
 use crate::shim::find::Installed;
 use crate::shim::{Argument, Array, Program, Shim};
 use crate::tape::Kind;
@@ -52,6 +53,8 @@ struct Compiled {
 /// What the thread has.
 struct State {
     shim: Rc<Shim>,
+    /// Whether MLX's own compiler traces tapes.
+    compiles: bool,
     /// Arrays, or why there is none.
     arrays: HashMap<u64, Result<Rc<Array>>>,
     programs: HashMap<u64, Compiled>,
@@ -63,8 +66,13 @@ struct State {
 type Opened = Result<(String, String)>;
 
 /// Does what it is told until nobody can tell it more.
-pub(super) fn run(mlx: &Installed, cpu: bool, inbox: &Receiver<Message>, ready: &Sender<Opened>) {
-    let shim = match Shim::load(mlx, cpu) {
+pub(super) fn run(
+    mlx: &Installed,
+    how: Options,
+    inbox: &Receiver<Message>,
+    ready: &Sender<Opened>,
+) {
+    let shim = match Shim::load(mlx, how.cpu) {
         Ok(shim) => shim,
         Err(e) => {
             // Nobody listens where the caller has gone.
@@ -74,7 +82,7 @@ pub(super) fn run(mlx: &Installed, cpu: bool, inbox: &Receiver<Message>, ready: 
     };
     let _ = ready.send(Ok((shim.device.clone(), shim.version.clone())));
     let (arrays, programs, reads) = (HashMap::new(), HashMap::new(), VecDeque::new());
-    let mut state = State { shim, arrays, programs, reads };
+    let mut state = State { shim, compiles: how.compile, arrays, programs, reads };
     loop {
         let message = if state.reads.is_empty() {
             inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -136,9 +144,9 @@ impl State {
     }
 
     fn compiled(&self, work: &Work) -> Result<Compiled> {
-        let program = self.shim.program(&work.words, COMPILED)?;
+        let program = self.shim.program(&work.words, self.compiles)?;
         let greedy = match &work.greedy {
-            Some((at, words)) => Some((*at, self.shim.program(words, COMPILED)?)),
+            Some((at, words)) => Some((*at, self.shim.program(words, self.compiles)?)),
             None => None,
         };
         Ok(Compiled { program, greedy, results: work.results })
@@ -190,9 +198,6 @@ impl State {
         self.reads = later;
     }
 }
-
-/// Whether MLX's own compiler traces tapes.
-const COMPILED: bool = false;
 
 /// Whether sampling parameters say that the best token is taken, as far as the host knows: parameters that it has
 /// written lie in memory, and no step changes them.
