@@ -14,6 +14,7 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod products;
 #[path = "../../../tests/support/step.rs"]
 mod step;
 
