@@ -20,6 +20,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cuda/src/driver/products.rs", "cuBLASLt's functions"),
     ("crates/rlx-cuda/src/driver/hip/", "HIP's functions, and launches"),
     ("crates/rlx-cuda/tests/fake.rs", "functions of a library that stands for HIP"),
+    ("crates/rlx-metal/src/metal.rs", "Metal's calls, and bytes that a GPU shares"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),

@@ -1,7 +1,7 @@
 //! The MSL of a WGSL text whose bindings are counted.
 
-pub use crate::msl::Text;
 use crate::msl;
+pub use crate::msl::Text;
 use rlx_core::{Error, Result};
 
 /// The WGSL text in MSL.

@@ -144,7 +144,10 @@ impl<M: Metal> Gpu for MetalGpu<M> {
         self.look(tables);
         let Some(to) = tables.buffers.get(&id) else { return tables.unknown("buffer", id) };
         let end = offset.checked_add(bytes.len() as u64);
-        if end.is_none_or(|end| end > to.bytes) || !offset.is_multiple_of(4) || !bytes.len().is_multiple_of(4) {
+        if end.is_none_or(|end| end > to.bytes)
+            || !offset.is_multiple_of(4)
+            || !bytes.len().is_multiple_of(4)
+        {
             let what = format!("a write of {} bytes at {offset} of {}", bytes.len(), to.bytes);
             return tables.report(Error::internal(what));
         }

@@ -231,13 +231,7 @@ impl Metal for SystemMetal {
         }
     }
 
-    fn pipeline(
-        &self,
-        text: &str,
-        entry: &str,
-        threads: u32,
-        _memory: &[u32],
-    ) -> Result<Pipeline> {
+    fn pipeline(&self, text: &str, entry: &str, threads: u32, _memory: &[u32]) -> Result<Pipeline> {
         autoreleasepool(|_| {
             let device = &self.device.0;
             let text = NSString::from_str(text);
@@ -249,7 +243,8 @@ impl Metal for SystemMetal {
             let state = device.newComputePipelineStateWithFunction_error(&function);
             let state = state.map_err(|e| refused(e.localizedDescription().to_string()))?;
             let most = state.maxTotalThreadsPerThreadgroup();
-            if most < threads as usize || state.threadExecutionWidth() != crate::gpu::LANES as usize {
+            if most < threads as usize || state.threadExecutionWidth() != crate::gpu::LANES as usize
+            {
                 let lanes = state.threadExecutionWidth();
                 return Err(refused(format!(
                     "{most} threads in groups of {lanes} lanes, it needs {threads} of 32"
@@ -265,8 +260,8 @@ impl Metal for SystemMetal {
             set.0.requestResidency();
         }
         let buffer = autoreleasepool(|_| self.queue.0.commandBuffer());
-        let buffer =
-            buffer.ok_or_else(|| Error::new(Code::DeviceLost, "the GPU gives no command buffer"))?;
+        let buffer = buffer
+            .ok_or_else(|| Error::new(Code::DeviceLost, "the GPU gives no command buffer"))?;
         Ok(Commands { buffer, compute: None, blit: None })
     }
 
@@ -323,13 +318,7 @@ impl Metal for SystemMetal {
         }
     }
 
-    fn copy(
-        &self,
-        commands: &mut Commands,
-        from: (&Buffer, u64),
-        to: (&Buffer, u64),
-        bytes: u64,
-    ) {
+    fn copy(&self, commands: &mut Commands, from: (&Buffer, u64), to: (&Buffer, u64), bytes: u64) {
         if commands.blit.is_none() {
             commands.end();
             commands.blit = autoreleasepool(|_| commands.buffer.blitCommandEncoder());

@@ -60,7 +60,8 @@ pub fn translate(wgsl: &str, entry: &str, bindings: u32) -> Result<Text> {
         .validate(&module)
         .map_err(|e| refused(entry, e.emit_to_string(wgsl)))?;
     let slot = |n: u32| u8::try_from(n).map_err(|_| refused(entry, "it has too many bindings"));
-    let mut resources = msl::EntryPointResources { sizes_buffer: Some(slot(bindings)?), ..Default::default() };
+    let mut resources =
+        msl::EntryPointResources { sizes_buffer: Some(slot(bindings)?), ..Default::default() };
     let mut sizes = Vec::new();
     for (_, variable) in module.global_variables.iter() {
         let Some(at) = variable.binding else { continue };
@@ -112,7 +113,8 @@ pub fn translate(wgsl: &str, entry: &str, bindings: u32) -> Result<Text> {
     for (handle, variable) in module.global_variables.iter() {
         if variable.space == naga::AddressSpace::WorkGroup && !used[handle].is_empty() {
             let bytes = layouts[variable.ty].size.checked_next_multiple_of(16);
-            memory.push(bytes.ok_or_else(|| refused(entry, "it has 4 GiB of a workgroup's memory"))?);
+            memory
+                .push(bytes.ok_or_else(|| refused(entry, "it has 4 GiB of a workgroup's memory"))?);
         }
     }
     let entry = match about.entry_point_names.first() {

@@ -67,7 +67,8 @@ impl Signature {
     /// For what no kernel of ours has.
     pub fn of(text: &str, entry: &str) -> Signature {
         let head = format!("kernel void {entry}(");
-        let (_, rest) = text.split_once(&head).unwrap_or_else(|| panic!("no kernel {entry}:\n{text}"));
+        let (_, rest) =
+            text.split_once(&head).unwrap_or_else(|| panic!("no kernel {entry}:\n{text}"));
         let (list, _) = rest.split_once("\n) {").unwrap_or_else(|| panic!("{entry} has no body"));
         let mut memories = 0;
         let parameters = list.split(',').map(str::trim).filter(|p| !p.is_empty()).map(|p| {
@@ -198,7 +199,13 @@ impl Emulator {
             program += line.split(" [[threadgroup(").next().unwrap_or(line);
             program.push('\n');
         }
-        let starts: Vec<u32> = memory.iter().scan(0, |at, n| { *at += n; Some(*at - n) }).collect();
+        let starts: Vec<u32> = memory
+            .iter()
+            .scan(0, |at, n| {
+                *at += n;
+                Some(*at - n)
+            })
+            .collect();
         let mut arguments = Vec::new();
         for (i, parameter) in signature.parameters.iter().enumerate() {
             arguments.push(match parameter {

@@ -46,7 +46,11 @@ enum Call {
         bytes: BTreeMap<u32, Vec<u8>>,
         groups: [u32; 3],
     },
-    Copy { from: (Arc<Buffer>, u64), to: (Arc<Buffer>, u64), bytes: u64 },
+    Copy {
+        from: (Arc<Buffer>, u64),
+        to: (Arc<Buffer>, u64),
+        bytes: u64,
+    },
 }
 
 #[derive(Default)]
@@ -209,7 +213,9 @@ impl Process {
                 let mut copies = Vec::new();
                 for index in 0..=last {
                     match (buffers.get(&index), bytes.get(&index)) {
-                        (Some((buffer, offset)), _) => words.extend([1, buffer.number.into(), *offset]),
+                        (Some((buffer, offset)), _) => {
+                            words.extend([1, buffer.number.into(), *offset])
+                        }
                         (None, Some(bytes)) => {
                             self.next += 1;
                             let copy = self.next;
@@ -275,7 +281,13 @@ impl Metal for Fake {
         process.emulator.ask(5, &[buffer.number.into(), offset, bytes], &[])
     }
 
-    fn pipeline(&self, text: &str, entry: &str, threads: u32, memory: &[u32]) -> Result<Arc<Pipeline>> {
+    fn pipeline(
+        &self,
+        text: &str,
+        entry: &str,
+        threads: u32,
+        memory: &[u32],
+    ) -> Result<Arc<Pipeline>> {
         assert!(threads > 0 && threads <= 1024);
         assert!(memory.iter().all(|n| n.is_multiple_of(16)), "{memory:?}");
         let mut process = self.locked();
@@ -326,9 +338,23 @@ impl Metal for Fake {
         });
     }
 
-    fn copy(&self, commands: &mut Commands, from: (&Arc<Buffer>, u64), to: (&Arc<Buffer>, u64), bytes: u64) {
-        assert!(bytes > 0 && bytes.is_multiple_of(4) && from.1.is_multiple_of(4) && to.1.is_multiple_of(4));
-        assert!(from.1 + bytes <= from.0.bytes && to.1 + bytes <= to.0.bytes, "a copy ends outside");
+    fn copy(
+        &self,
+        commands: &mut Commands,
+        from: (&Arc<Buffer>, u64),
+        to: (&Arc<Buffer>, u64),
+        bytes: u64,
+    ) {
+        assert!(
+            bytes > 0
+                && bytes.is_multiple_of(4)
+                && from.1.is_multiple_of(4)
+                && to.1.is_multiple_of(4)
+        );
+        assert!(
+            from.1 + bytes <= from.0.bytes && to.1 + bytes <= to.0.bytes,
+            "a copy ends outside"
+        );
         let calls = std::mem::take(&mut commands.calls);
         *commands = Commands { calls, ..Commands::default() };
         let place = |at: (&Arc<Buffer>, u64)| (at.0.clone(), at.1);

@@ -48,7 +48,8 @@ fn weights_of_each_type_are_multiplied() {
 fn what_follows_a_product_is_part_of_it() {
     let (d, mut rng) = (device(), Rng(42));
     let (m, k, n) = (65u64, 64u64, 40u64);
-    let mut w = |dtype| weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
+    let mut w =
+        |dtype| weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
     let (w0, w1) = (w(DType::F16), w(DType::Block(BlockFormat::Q8_0)));
     let x = input(&[m, k], &rng.floats((m * k) as usize));
     let bias = |rng: &mut Rng| weight(DType::F32, &[n], f32_bytes(&rng.floats(n as usize)));
@@ -76,7 +77,9 @@ fn rows_of_any_size_keep_their_digits() {
         let got = floats(&run_op(&d, op.clone(), &operands)[0]);
         let want = floats(&truth(&op, &operands)[0]);
         // The largest is no measure here: numbers are compared at their own size.
-        let to_one = |xs: &[f32]| xs.iter().map(|x| if scale == 0.0 { *x } else { x / scale }).collect::<Vec<f32>>();
+        let to_one = |xs: &[f32]| {
+            xs.iter().map(|x| if scale == 0.0 { *x } else { x / scale }).collect::<Vec<f32>>()
+        };
         let off = difference(&to_one(&got), &to_one(&want)).relative();
         assert!(off <= 1e-3, "{scale:e}: {off:e}");
     }

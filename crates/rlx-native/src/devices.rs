@@ -59,7 +59,7 @@ impl fmt::Display for TuningFrom {
 
 /// A device as the command line knows it.
 pub struct DeviceRow {
-    /// `reference`, `cpu`, `webgpu`, `cuda`, `rocm`.
+    /// `reference`, `cpu`, `webgpu`, `cuda`, `rocm`, `metal`.
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
@@ -165,6 +165,18 @@ pub const DEVICES: &[DeviceRow] = &[
             Ok(Arc::new(CudaDevice::with_target(driver, rlx_cuda::rocm_target())))
         },
     },
+    DeviceRow {
+        name: "metal",
+        about: "an Apple GPU from the M1 on, by Metal itself; no Mac has run it yet",
+        backend: FusionTarget::Metal,
+        keeps_maps: false,
+        target: rlx_metal::target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |options| rlx_metal::open(options.adapter.as_deref()),
+    },
 ];
 
 /// A WebGPU device with the features that work. If that is asked for it is tuned as it was last on this machine, or
@@ -237,6 +249,6 @@ mod tests {
     fn another_name_is_a_usage_error_that_lists_them() {
         let e = find("gpu").map(|row| row.name).expect_err("no such row");
         assert_eq!(e.what, "unknown device `gpu`");
-        assert_eq!(e.hint, "devices: reference, cpu, webgpu, cuda, rocm");
+        assert_eq!(e.hint, "devices: reference, cpu, webgpu, cuda, rocm, metal");
     }
 }

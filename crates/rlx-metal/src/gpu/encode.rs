@@ -55,9 +55,8 @@ impl<M: Metal> MetalGpu<M> {
         let mut commands = Vec::new();
         for list in lists {
             let all = tables.lists.get(list);
-            commands.extend(
-                all.ok_or_else(|| Error::internal(format!("the GPU has no list {list}")))?,
-            );
+            commands
+                .extend(all.ok_or_else(|| Error::internal(format!("the GPU has no list {list}")))?);
         }
         self.submit_commands(tables, &commands)
     }
@@ -84,7 +83,12 @@ impl<M: Metal> MetalGpu<M> {
         for write in core::mem::take(&mut tables.writes) {
             let to = tables.buffers.get(&write.to);
             let to = to.ok_or_else(|| Error::internal("a write lost its buffer"))?;
-            self.metal.copy(&mut encoded, (&write.from, 0), (&to.buffer, write.offset), write.bytes);
+            self.metal.copy(
+                &mut encoded,
+                (&write.from, 0),
+                (&to.buffer, write.offset),
+                write.bytes,
+            );
             used.insert(write.to);
         }
         let mut told = Told::default();

@@ -54,12 +54,16 @@ pub(super) fn text(form: &Form) -> Option<Text> {
         );
         if !biases.is_empty() {
             let biases = bind(biases)?;
-            bias += &format!("if (step.seg[of].kind == {n}u) b = ((device const float*){biases})[step.seg[of].bias + i];\n        ");
+            bias += &format!(
+                "if (step.seg[of].kind == {n}u) b = ((device const float*){biases})[step.seg[of].bias + i];\n        "
+            );
         }
     }
     let add_bias = |of: &str, to: &str| match bias.is_empty() {
         true => String::new(),
-        false => format!("{{\n        uint of = {of};\n        float b = 0.0f;\n        {bias}{to} += b;\n        }}\n        "),
+        false => format!(
+            "{{\n        uint of = {of};\n        float b = 0.0f;\n        {bias}{to} += b;\n        }}\n        "
+        ),
     };
     let finish = if glu {
         format!(
@@ -81,10 +85,8 @@ pub(super) fn text(form: &Form) -> Option<Text> {
         "" => String::new(),
         name => format!(" || m0 >= ((device const uint*){})[1]", bind(name)?),
     };
-    let buffers: Vec<String> = buffers
-        .iter()
-        .map(|(n, kind)| format!(", {kind} uint* b{n} [[buffer({n})]]"))
-        .collect();
+    let buffers: Vec<String> =
+        buffers.iter().map(|(n, kind)| format!(", {kind} uint* b{n} [[buffer({n})]]")).collect();
     let (segment, w_row) = if glu { ("n / 32u", "n0 + n % 32u") } else { ("s", "n0 + n") };
     let kernel = fill(
         include_str!("matmul_tile.metal"),
@@ -101,7 +103,9 @@ pub(super) fn text(form: &Form) -> Option<Text> {
             ("finish", &finish),
         ],
     )?;
-    let text = format!("#include <metal_stdlib>\n#include <metal_simdgroup_matrix>\nusing metal::uint;\n\n{kernel}");
+    let text = format!(
+        "#include <metal_stdlib>\n#include <metal_simdgroup_matrix>\nusing metal::uint;\n\n{kernel}"
+    );
     let entry = "own_matmul_tile".into();
     Some(Text { text, entry, threads: THREADS, memory: vec![TILE, SCALES], sizes: Vec::new() })
 }

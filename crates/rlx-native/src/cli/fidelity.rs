@@ -36,14 +36,14 @@ pub struct FidelityArgs {
     tokens: u32,
     #[command(flatten)]
     device: DeviceArgs,
-    /// The device to compare with, which runs with activations and caches of f32: reference, cpu, webgpu, cuda or rocm.
+    /// The device to compare with, which runs with activations and caches of f32: reference, cpu, webgpu, cuda, rocm or metal.
     /// `reference` is the truth, and too slow for real models
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     reference: String,
     /// Number of positions in the caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     context: Option<u64>,
-    /// Rows of a prompt's chunk [default: 2048 on cuda and rocm, 512 on webgpu, 128 on cpu, 32 on reference]
+    /// Rows of a prompt's chunk [default: 2048 on cuda and rocm, 512 on webgpu and metal, 128 on cpu, 32 on reference]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=4096))]
     chunk: Option<u64>,
     /// Element type of the caches [default: f32 on reference, else f16]

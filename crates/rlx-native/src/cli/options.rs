@@ -68,7 +68,7 @@ pub enum Overflow {
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Device: reference, cpu, webgpu, cuda or rocm
+    /// Device: reference, cpu, webgpu, cuda, rocm or metal
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     pub device: String,
     /// Number of threads of the CPU device [default: one per core]
@@ -104,7 +104,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
     /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16, f16 or f32
-    /// [default: f32 on reference and rocm, int16/mixed on cpu, f32/f16 on cuda; on webgpu int16/int8 or f32, by speed]
+    /// [default: f32 on reference, rocm and metal, int16/mixed on cpu, f32/f16 on cuda; on webgpu int16/int8 or f32, by speed]
     #[arg(long, value_name = "TYPE", value_parser = program_activations)]
     pub activations: Option<ProgramActivations>,
     /// Positions of a block, for a model that fills blocks [default: as the model was trained]

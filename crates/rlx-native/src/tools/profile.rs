@@ -161,6 +161,6 @@ mod tests {
         profile.fusion.target = FusionTarget::Mlx;
         let e = check(&profile, "cpu").unwrap_err();
         assert_eq!(e.what, "the backend mlx is not built in");
-        assert_eq!(e.hint, "this build has reference, cpu, webgpu, cuda, rocm");
+        assert_eq!(e.hint, "this build has reference, cpu, webgpu, cuda, rocm, metal");
     }
 }

@@ -60,7 +60,7 @@ pub struct InspectArgs {
     /// The weights for a graph's text: a .safetensors or .gguf file
     #[arg(long, value_name = "FILE", requires = "path")]
     weights: Option<PathBuf>,
-    /// Target: reference, cpu, webgpu, cuda, rocm, or one with limits, such as `webgpu binding=134217728`
+    /// Target: reference, cpu, webgpu, cuda, rocm, metal, or one with limits, such as `webgpu binding=134217728`
     #[arg(long, value_name = "T", default_value = devices::DEFAULT)]
     target: String,
     /// Number of positions in a language model's caches [default: as the model was trained, at most 4096]
