@@ -283,7 +283,7 @@ fn devices_say_what_is_there_and_why_not() {
     let v: Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> =
         v.as_array().unwrap().iter().map(|r| r["device"].as_str().unwrap()).collect();
-    assert_eq!(names, ["reference", "cpu", "webgpu", "cuda", "rocm"]);
+    assert_eq!(names, ["reference", "cpu", "webgpu", "cuda", "rocm", "metal"]);
     assert_eq!(v[1]["available"], true);
     assert_eq!(v[2]["available"], false);
     assert!(v[2]["reason"].as_str().unwrap().starts_with("this machine has no WebGPU adapter"));
@@ -294,6 +294,8 @@ fn devices_say_what_is_there_and_why_not() {
     let reason = v[4]["reason"].as_str();
     let told = reason.is_some_and(|why| why.contains("AMD") || why.contains("ROCm"));
     assert_eq!(v[4]["available"] == false, told, "{reason:?}");
+    let told = v[5]["reason"].as_str().is_some_and(|why| why.contains("Metal"));
+    assert_eq!(v[5]["available"] == false, told);
 }
 
 #[test]

@@ -400,7 +400,7 @@ RLX_UNSEEN inline void atomic_store_explicit(atomic<T>* at, U x, memory_order) {
 }
 
 /// A matrix of a SIMD group. On a GPU its elements are spread over the lanes in an order that nobody promises; here
-/// each lane has all of them.
+/// each lane has all of them, and computes two.
 template <class T, int C, int R>
 struct simdgroup_matrix {
     static_assert(C == 8 && R == 8, "Metal has matrices of 8 x 8");
@@ -420,9 +420,7 @@ inline simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T x) {
 template <class T>
 inline void emulated_load(simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int line) {
     emulator::exchange(emulated_lanes(), 0, line);
-    for (int r = 0; r < 8; r++) {
-        for (int c = 0; c < 8; c++) y.at[r][c] = from[ulong(r) * stride + ulong(c)];
-    }
+    for (int r = 0; r < 8; r++) memcpy(y.at[r], from + ulong(r) * stride, sizeof y.at[r]);
 }
 template <class T>
 inline void emulated_store(const simdgroup_matrix<T, 8, 8>& x, T* to, ulong stride, int line) {
@@ -430,19 +428,18 @@ inline void emulated_store(const simdgroup_matrix<T, 8, 8>& x, T* to, ulong stri
     // Two elements a lane.
     for (uint i = 2 * emulated_lane(); i < 2 * emulated_lane() + 2; i++) to[ulong(i / 8) * stride + i % 8] = x.at[i / 8][i % 8];
 }
-template <class D, class A, class B, class C>
-inline void emulated_multiply(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
-                              const simdgroup_matrix<B, 8, 8>& b, const simdgroup_matrix<C, 8, 8>& c, int line) {
-    emulator::exchange(emulated_lanes(), 0, line);
-    simdgroup_matrix<D, 8, 8> y;
-    for (int r = 0; r < 8; r++) {
-        for (int n = 0; n < 8; n++) {
-            D sum = D(c.at[r][n]);
-            for (int k = 0; k < 8; k++) sum = D(sum + D(a.at[r][k]) * D(b.at[k][n]));
-            y.at[r][n] = sum;
-        }
+template <class A, class B>
+inline void emulated_multiply(simdgroup_float8x8& d, const simdgroup_matrix<A, 8, 8>& a,
+                              const simdgroup_matrix<B, 8, 8>& b, const simdgroup_float8x8& c, int line) {
+    uint at = 2 * emulated_lane(), r = at / 8, n = at % 8;
+    float two[2] = {c.at[r][n], c.at[r][n + 1]};
+    for (int k = 0; k < 8; k++) {
+        float x = float(a.at[r][k]);
+        two[0] += x * float(b.at[k][n]);
+        two[1] += x * float(b.at[k][n + 1]);
     }
-    d = y;
+    // Row by row, as lanes stand side by side.
+    memcpy(d.at, emulator::exchange(emulated_lanes(), as_type<uint64_t>(vec<float, 2>(two[0], two[1])), line), sizeof d.at);
 }
 
 }  // namespace metal

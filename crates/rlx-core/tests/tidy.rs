@@ -24,6 +24,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/rlx-cuda/tests/nvrtc.rs", "NVIDIA's compiler, loaded from a wheel"),
     ("crates/rlx-mlx/src/shim/mod.rs", "functions of the shim over MLX"),
     ("crates/rlx-pjrt/src/pjrt/", "functions of PJRT plugins"),
+    ("crates/rlx-metal/src/metal.rs", "Metal's calls, and bytes that a GPU shares"),
     ("benches/bandwidth/src/lib.rs", "loads as wide as the machine has"),
     ("crates/rlx-native/src/files.rs", "memory maps"),
     ("crates/rlx-native/src/main.rs", "the environment, before any thread"),

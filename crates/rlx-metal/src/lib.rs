@@ -16,10 +16,15 @@ pub mod msl;
 
 use api::Metal;
 use gpu::MetalGpu;
+use rlx_core::Result;
+use rlx_core::runtime::device::Device;
 use rlx_core::target::{Activations, Limits, Policy, ProgramActivations, Target};
 use rlx_core::types::DType;
+#[cfg(not(target_vendor = "apple"))]
+use rlx_core::{Code, Error};
 use rlx_webgpu::gpu::Gpu;
 use rlx_webgpu::{Tuning, WebGpuDevice};
+use std::sync::Arc;
 
 /// The executor over a GPU.
 pub type MetalDevice<M> = WebGpuDevice<MetalGpu<M>>;
@@ -42,6 +47,20 @@ const POLICY: Policy = Policy {
 pub fn device<M: Metal>(gpu: MetalGpu<M>) -> MetalDevice<M> {
     let tuning = Tuning::usual(gpu.info().wgsl).in_halves();
     WebGpuDevice::new(gpu).with_tuning(tuning).called(NAME, POLICY)
+}
+
+/// The executor over a GPU of this machine: the one whose name contains `name`, or the system's default.
+///
+/// # Errors
+/// `DeviceUnavailable` where there is no such GPU, and on every machine that is no Mac.
+pub fn open(name: Option<&str>) -> Result<Arc<dyn Device>> {
+    #[cfg(target_vendor = "apple")]
+    return Ok(Arc::new(device(MetalGpu::new(metal::SystemMetal::new(name)?))));
+    #[cfg(not(target_vendor = "apple"))]
+    {
+        let _ = name;
+        Err(Error::new(Code::DeviceUnavailable, "Metal is Apple's"))
+    }
 }
 
 /// What programs are planned for where no device is opened.

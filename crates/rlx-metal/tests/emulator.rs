@@ -195,7 +195,8 @@ impl Emulator {
         let signature = Signature::of(text, entry);
         let mut program = String::from("#include \"metal.h\"\nnamespace kernels {\n");
         for line in with_functions(text).lines().filter(|line| !line.starts_with("#include")) {
-            program += line;
+            // `threadgroup` is no word in C++, and neither is this attribute, which the signature has.
+            program += line.split(" [[threadgroup(").next().unwrap_or(line);
             program.push('\n');
         }
         let starts: Vec<u32> = memory
@@ -229,7 +230,8 @@ impl Emulator {
         let library = self.cache.join(format!("{entry}-{key:016x}-{:?}.so", self.watch));
         if !library.exists() {
             let unfinished = unfinished(&library);
-            let source = unfinished.with_extension("cpp");
+            // Whole: with another extension two threads would have one name.
+            let source = PathBuf::from(format!("{}.cpp", unfinished.display()));
             fs::write(&source, program).unwrap();
             let mut command = Command::new(COMPILER);
             command.args(FLAGS).args(self.watch.flags()).args(["-shared", "-I"]);

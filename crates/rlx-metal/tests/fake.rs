@@ -32,6 +32,7 @@ impl Drop for Buffer {
 
 pub struct Pipeline {
     number: u32,
+    entry: String,
     threads: u32,
     parameters: Vec<Parameter>,
     memory: Vec<u32>,
@@ -73,12 +74,11 @@ struct Process {
     ran: BTreeMap<u64, Span>,
     clock: u64,
     live: u64,
-    dispatches: u64,
+    /// Launches of each kernel.
+    launches: BTreeMap<String, u64>,
     resident: BTreeMap<u32, u32>,
     /// The command buffer that fails.
     fail_at: Option<u64>,
-    /// Each kernel's text, as it was compiled.
-    texts: Vec<String>,
 }
 
 /// The GPU.
@@ -104,10 +104,9 @@ impl Fake {
             ran: BTreeMap::new(),
             clock: 0,
             live: 0,
-            dispatches: 0,
+            launches: BTreeMap::new(),
             resident: BTreeMap::new(),
             fail_at: None,
-            texts: Vec::new(),
         };
         Fake { info, process: Arc::new(Mutex::new(process)) }
     }
@@ -123,14 +122,9 @@ impl Fake {
         (process.live, process.resident.len())
     }
 
-    /// Kernels that were launched.
-    pub fn dispatches(&self) -> u64 {
-        self.locked().dispatches
-    }
-
-    /// Texts that were compiled.
-    pub fn texts(&self) -> Vec<String> {
-        self.locked().texts.clone()
+    /// Launches of a kernel so far.
+    pub fn launches(&self, entry: &str) -> u64 {
+        self.locked().launches.get(entry).copied().unwrap_or(0)
     }
 
     /// Lets the command buffer fail that is committed as the `n`th from now, the next being 0.
@@ -176,9 +170,6 @@ impl Commands {
                 Parameter::BuiltIn(_) => {}
             }
         }
-        // What is bound of which the kernel writes is bound once.
-        let mut ranges: Vec<_> = self.buffers.values().map(|b| b.0.number).collect();
-        ranges.sort_unstable();
         let memory: u32 = self.memory.values().sum();
         assert!(memory <= THREADGROUP_MEMORY, "{memory} bytes of a threadgroup");
     }
@@ -214,7 +205,7 @@ impl Process {
                 self.emulator.ask(4, &words, &[]);
             }
             Call::Dispatch { pipeline, buffers, bytes, groups } => {
-                self.dispatches += 1;
+                *self.launches.entry(pipeline.entry.clone()).or_default() += 1;
                 let mut words = vec![pipeline.number.into()];
                 words.extend(groups.map(u64::from));
                 words.push(pipeline.threads.into());
@@ -303,9 +294,9 @@ impl Metal for Fake {
         process.next += 1;
         let number = process.next;
         process.emulator.load(number, text, entry, memory);
-        process.texts.push(text.into());
         let parameters = Signature::of(text, entry).parameters;
-        Ok(Arc::new(Pipeline { number, threads, parameters, memory: memory.into() }))
+        let (entry, memory) = (entry.into(), memory.into());
+        Ok(Arc::new(Pipeline { number, entry, threads, parameters, memory }))
     }
 
     fn commands(&self) -> Result<Commands> {

@@ -1,9 +1,10 @@
 //! Every integration test of this executor in one binary: kernels run in the emulator, as C++.
 
+mod checks;
 mod common;
 mod emulator;
 mod fake;
-// Hundreds of kernels, each compiled: `scripts/metal.sh` runs these.
+// Hundreds of kernels, each compiled: `cargo test -p rlx-metal --features wide` runs these.
 #[cfg(feature = "wide")]
 #[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
@@ -14,6 +15,8 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod operators;
+mod products;
 #[path = "../../../tests/support/step.rs"]
 mod step;
 

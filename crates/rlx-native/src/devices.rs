@@ -174,6 +174,18 @@ pub const DEVICES: &[DeviceRow] = &[
         },
     },
     DeviceRow {
+        name: "metal",
+        about: "an Apple GPU from the M1 on, by Metal itself; no Mac has run it yet",
+        backend: FusionTarget::Metal,
+        keeps_maps: false,
+        target: rlx_metal::target,
+        copy_rate: None,
+        tune: None,
+        report: None,
+        tuning_from: None,
+        open: |options| rlx_metal::open(options.adapter.as_deref()),
+    },
+    DeviceRow {
         name: "mlx",
         about: "MLX of Apple, on its GPU, or on the CPU where it has none",
         backend: FusionTarget::Mlx,
@@ -314,7 +326,7 @@ mod tests {
         assert_eq!(e.what, "unknown device `gpu`");
         assert_eq!(
             e.hint,
-            "devices: reference, cpu, webgpu, cuda, rocm, mlx, tpu, xla-cpu, xla-cuda"
+            "devices: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu, xla-cuda"
         );
     }
 }

@@ -6,7 +6,7 @@ use rlx_core::runtime::device::Device;
 use rlx_native::devices::{DEVICES, DeviceRow, OpenOptions};
 use std::sync::Arc;
 
-/// The devices, opened. Where there is no NVIDIA or AMD card, that is a skip of `test`; any other device must be there.
+/// The devices, opened. Where there is no NVIDIA or AMD card and no Apple GPU, that is a skip of `test`; any other device must be there.
 pub fn opened(test: &str) -> Vec<(&'static DeviceRow, Arc<dyn Device>)> {
     let mut all = Vec::new();
     for row in DEVICES {
@@ -20,6 +20,9 @@ pub fn opened(test: &str) -> Vec<(&'static DeviceRow, Arc<dyn Device>)> {
             }
             Err(e) if row.name == "rocm" && e.code == Code::DeviceUnavailable => {
                 skip(test, "no ROCm device");
+            }
+            Err(e) if row.name == "metal" && e.code == Code::DeviceUnavailable => {
+                skip(test, "no Metal device");
             }
             Err(e) => panic!("the {} device is absent: {e}", row.name),
         }
