@@ -343,7 +343,9 @@ fn verify_compares_a_folder_and_says_what_fails() {
 
 #[test]
 fn verify_decodes_block_formats_bit_for_bit() {
-    let file = "tests/fixtures/ggml_quants.safetensors";
+    let path = folder("verify_formats").join("ggml_quants.safetensors");
+    std::fs::write(&path, crate::gunzip::gunzip("ggml_quants.safetensors")).unwrap();
+    let file = path.to_str().unwrap();
     let (code, _, stderr) = run(&mut rlx(&["verify", file, "--layers"]));
     assert_eq!(code, 2);
     let said = "error: --layers is for a folder, not for a file of block formats\n";

@@ -17,6 +17,8 @@ mod generate;
 mod gguf_metadata;
 mod graph_device;
 mod graphs;
+#[path = "../../../tests/support/gunzip.rs"]
+mod gunzip;
 #[path = "../../../tests/support/held.rs"]
 mod held;
 mod hir;

@@ -10,6 +10,8 @@ mod elementwise;
 mod experts;
 mod functions;
 mod graphs;
+#[path = "../../../tests/support/gunzip.rs"]
+mod gunzip;
 #[path = "../../../tests/support/held.rs"]
 mod held;
 mod hostile;

@@ -10,6 +10,8 @@ mod conversations;
 mod convert;
 mod drift;
 mod facts;
+#[path = "../../../tests/support/gunzip.rs"]
+mod gunzip;
 mod limits;
 #[path = "../../../tests/support/load.rs"]
 mod load;

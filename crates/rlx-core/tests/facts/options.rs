@@ -216,7 +216,7 @@ fn packed_layer(dtype: DType) -> String {
 
 #[test]
 fn fact_001_14_packed_and_fused_equals_dequantised_and_plain() {
-    let file = fixture("ggml_quants.safetensors");
+    let file = crate::gunzip::gunzip("ggml_quants.safetensors");
     let mut reader = safetensors::HeaderReader::new("ggml_quants", Some(file.len() as u64));
     assert!(reader.push(&file).unwrap());
     let header = reader.into_header().unwrap();

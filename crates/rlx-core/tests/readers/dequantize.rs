@@ -1,6 +1,5 @@
 //! Decoding equals ggml's, bit for bit, on every recorded block: random ones and edges.
 
-use crate::readers::fixture;
 use rlx_core::Code;
 use rlx_core::formats::{codebook, decode_block, decode_row};
 use rlx_core::safetensors::{Header, HeaderReader};
@@ -8,7 +7,7 @@ use rlx_core::types::{BlockFormat, DType};
 use std::collections::BTreeSet;
 
 fn ggml_quants() -> (Vec<u8>, Header) {
-    let file = fixture("ggml_quants.safetensors");
+    let file = crate::gunzip::gunzip("ggml_quants.safetensors");
     let mut reader = HeaderReader::new("ggml_quants.safetensors", Some(file.len() as u64));
     assert!(reader.push(&file).unwrap());
     (file, reader.into_header().unwrap())
