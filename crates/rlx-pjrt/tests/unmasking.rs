@@ -18,7 +18,9 @@ fn plan(rng: &mut Rng, words: &[(usize, u32)]) -> Operand {
     all[canvas::EDITING] = canvas::NO_EDITING;
     all[canvas::START] = 40;
     words.iter().for_each(|&(at, word)| all[at] = word);
-    all.extend((0..ROWS).map(|_| if rng.next() % 2 == 0 { MASK } else { rng.next() as u32 % 20 }));
+    all.extend(
+        (0..ROWS).map(|_| if rng.next().is_multiple_of(2) { MASK } else { rng.next() as u32 % 20 }),
+    );
     state(DType::U32, &[all.len() as u64], u32_bytes(&all))
 }
 

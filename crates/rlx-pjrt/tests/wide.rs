@@ -10,6 +10,7 @@ mod families;
 #[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
 #[path = "../../../tests/support/language.rs"]
+#[allow(dead_code)] // a part of it is for tests in `main.rs`
 mod language;
 #[path = "../../../tests/support/load.rs"]
 mod load;

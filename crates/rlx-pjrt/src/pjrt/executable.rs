@@ -40,15 +40,10 @@ impl Executable {
         let got = plugin.call(get, "LoadedExecutable_GetExecutable", &mut args);
         let compiled = Compiled::new(plugin, args.executable);
         // Whatever fails from here on frees the executable.
-        let made = Executable { client, handle, outputs: 0, compiled };
+        let mut made = Executable { client, handle, outputs: 0, compiled };
         got?;
-        let outputs = made.compiled.outputs()?;
-        Ok(Executable::with(made, outputs))
-    }
-
-    fn with(mut made: Executable, outputs: usize) -> Executable {
-        made.outputs = outputs;
-        made
+        made.outputs = made.compiled.outputs()?;
+        Ok(made)
     }
 
     /// How many results it has.

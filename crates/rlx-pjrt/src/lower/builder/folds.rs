@@ -118,8 +118,8 @@ impl Builder {
         self.emit(a.el, &dims, &what)
     }
 
-    /// A convolution `[N, C, ..]` with filters `[O, C / groups, ..]`; of each spatial axis the strides, the distances of
-    /// the image's elements and those of the filter's, and the elements of padding.
+    /// A convolution `[N, C, ..]` with filters `[O, C / groups, ..]`; of each spatial axis the stride, the distances
+    /// of the image's elements and of the filter's, and the elements of padding.
     pub fn convolution(
         &mut self,
         x: &V,
