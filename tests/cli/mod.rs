@@ -63,6 +63,10 @@ fn run(command: &mut Command) -> (i32, String, String) {
     (status.code().expect("no signal"), text(stdout), text(stderr))
 }
 
+/// The hint of an error about a device that nobody knows.
+const DEVICES_HINT: &str =
+    "devices: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu, xla-cuda";
+
 /// Asserts that a command fails with exactly these two lines.
 #[track_caller]
 fn fails(command: &mut Command, code: i32, error: &str, hint: &str) {

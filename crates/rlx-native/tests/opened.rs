@@ -6,7 +6,19 @@ use rlx_core::runtime::device::Device;
 use rlx_native::devices::{DEVICES, DeviceRow, OpenOptions};
 use std::sync::Arc;
 
-/// The devices, opened. Where there is no NVIDIA or AMD card and no Apple GPU, that is a skip of `test`; any other device must be there.
+/// Devices that a machine may lack, and what a skip says then. Their kernels and graphs have tests of their own, in
+/// emulators and on plugins that are fetched.
+const MAY_LACK: [(&str, &str); 7] = [
+    ("cuda", "no CUDA device"),
+    ("rocm", "no ROCm device"),
+    ("metal", "no Metal device"),
+    ("mlx", "no MLX"),
+    ("tpu", "no TPU"),
+    ("xla-cpu", "no PJRT plugin of xla-cpu"),
+    ("xla-cuda", "no PJRT plugin of xla-cuda"),
+];
+
+/// The devices, opened. One that a machine may lack is a skip of `test`; any other must be there.
 pub fn opened(test: &str) -> Vec<(&'static DeviceRow, Arc<dyn Device>)> {
     let mut all = Vec::new();
     for row in DEVICES {
@@ -15,16 +27,10 @@ pub fn opened(test: &str) -> Vec<(&'static DeviceRow, Arc<dyn Device>)> {
                 assert_eq!(device.info().kind, row.name);
                 all.push((row, device));
             }
-            Err(e) if row.name == "cuda" && e.code == Code::DeviceUnavailable => {
-                skip(test, "no CUDA device");
-            }
-            Err(e) if row.name == "rocm" && e.code == Code::DeviceUnavailable => {
-                skip(test, "no ROCm device");
-            }
-            Err(e) if row.name == "metal" && e.code == Code::DeviceUnavailable => {
-                skip(test, "no Metal device");
-            }
-            Err(e) => panic!("the {} device is absent: {e}", row.name),
+            Err(e) => match MAY_LACK.iter().find(|lack| lack.0 == row.name) {
+                Some((_, why)) if e.code == Code::DeviceUnavailable => skip(test, why),
+                _ => panic!("the {} device is absent: {e}", row.name),
+            },
         }
     }
     all

@@ -309,7 +309,7 @@ impl Backend for Mlx {
 /// `RLX_MLX_COMPILE` is set.
 ///
 /// # Errors
-/// `Unsupported` where there is none, or where the shim does not compile or load.
+/// `DeviceUnavailable` where there is none, or where the shim does not compile or load.
 pub fn open() -> Result<GraphDevice<Mlx>> {
     let is_set = |name: &str| env::var_os(name).is_some_and(|v| !v.is_empty());
     let how = Options { cpu: is_set("RLX_MLX_CPU"), compile: is_set("RLX_MLX_COMPILE") };

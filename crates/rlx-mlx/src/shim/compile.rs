@@ -51,7 +51,7 @@ pub(super) fn library(mlx: &Installed) -> Result<PathBuf> {
     if done.is_file() {
         return Ok(done);
     }
-    let failed = |what: String| Error::new(Code::Unsupported, what);
+    let failed = |what: String| Error::new(Code::DeviceUnavailable, what);
     fs::create_dir_all(&folder)
         .map_err(|e| failed(format!("{} cannot be made: {e}", folder.display())))?;
     // Another process may compile the same: each has files of its own, and the last one stays.
@@ -74,7 +74,7 @@ pub(super) fn library(mlx: &Installed) -> Result<PathBuf> {
 
 fn compile(mlx: &Installed, source: &Path, made: &Path) -> Result<()> {
     let failed = |what: String| {
-        Error::new(Code::Unsupported, what)
+        Error::new(Code::DeviceUnavailable, what)
             .hint("RLX compiles 500 lines for the MLX that is installed; CXX names the compiler")
     };
     let folder = mlx.library.parent().unwrap_or(Path::new("."));

@@ -49,7 +49,7 @@ pub fn find_in(folder: &Path) -> Result<Installed> {
 }
 
 fn missing(what: String) -> Error {
-    Error::new(Code::Unsupported, what)
+    Error::new(Code::DeviceUnavailable, what)
 }
 
 /// The MLX in a folder, or in its folder `mlx`, if one is there.

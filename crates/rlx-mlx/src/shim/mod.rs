@@ -119,7 +119,7 @@ impl Shim {
         let library = unsafe { Library::new(&file) };
         let library = library.map_err(|e| {
             let what = format!("MLX in {} does not load: {e}", mlx.library.display());
-            Error::new(Code::Unsupported, what)
+            Error::new(Code::DeviceUnavailable, what)
         })?;
         let functions = Functions::of(&library)?;
         let mut buffer = [0u8; ROOM];
@@ -129,7 +129,7 @@ impl Shim {
         if same == 0 {
             let headers = mlx.version.map(|n| n.to_string()).join(".");
             let what = format!("MLX's headers are {headers} and its library is {version}");
-            return Err(Error::new(Code::Unsupported, what).hint("install MLX anew"));
+            return Err(Error::new(Code::DeviceUnavailable, what).hint("install MLX anew"));
         }
         // SAFETY: as above.
         let rc =
