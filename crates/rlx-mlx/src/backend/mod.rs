@@ -72,8 +72,8 @@ fn gone() -> Error {
 pub struct Options {
     /// On the CPU, even where there is a GPU.
     pub cpu: bool,
-    /// MLX's own compiler fuses what a program computes element by element, when it first runs. On the CPU it asks a C++
-    /// compiler for each kernel, which takes minutes for a language model.
+    /// MLX's own compiler fuses what a program computes element by element, when it first runs. On the CPU it asks a
+    /// C++ compiler for each kernel, which takes minutes for a language model.
     pub compile: bool,
 }
 
