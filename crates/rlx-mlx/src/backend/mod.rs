@@ -19,16 +19,30 @@ use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::{Message, Part, Work};
 
 /// How long a poll waits for bytes.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// The line to MLX's thread.
+/// The line to MLX's thread, which ends with it.
 struct Line {
-    messages: Sender<Message>,
+    /// None once the line is dropped.
+    messages: Option<Sender<Message>>,
     next: AtomicU64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Without a sender the thread frees what it has and ends. It is waited for: a process that ends meanwhile would
+        // take MLX's allocator away from it.
+        self.messages = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Line {
@@ -37,7 +51,8 @@ impl Line {
     }
 
     fn send(&self, message: Message) -> Result<()> {
-        self.messages.send(message).map_err(|_| gone())
+        let messages = self.messages.as_ref().ok_or_else(gone)?;
+        messages.send(message).map_err(|_| gone())
     }
 
     /// Sends a message that is answered, and waits.
@@ -57,8 +72,8 @@ fn gone() -> Error {
 pub struct Options {
     /// On the CPU, even where there is a GPU.
     pub cpu: bool,
-    /// MLX's own compiler fuses what a program computes element by element, when it first runs. On the CPU it asks a C++
-    /// compiler for each kernel, which takes minutes for a language model.
+    /// MLX's own compiler fuses what a program computes element by element, when it first runs. On the CPU it asks a
+    /// C++ compiler for each kernel, which takes minutes for a language model.
     pub compile: bool,
 }
 
@@ -110,12 +125,13 @@ impl Mlx {
         let (messages, inbox) = channel();
         let (ready, opened) = channel();
         let installed = installed.clone();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("rlx-mlx".into())
             .spawn(move || worker::run(&installed, how, &inbox, &ready))
             .map_err(|e| Error::new(Code::Unsupported, format!("MLX needs a thread: {e}")))?;
+        let messages = Some(messages);
+        let line = Arc::new(Line { messages, next: AtomicU64::new(0), thread: Some(thread) });
         let (device, version) = opened.recv().map_err(|_| gone())??;
-        let line = Arc::new(Line { messages, next: AtomicU64::new(0) });
         Ok(Mlx { line, target: crate::target(), device, version })
     }
 

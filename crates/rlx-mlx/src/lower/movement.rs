@@ -93,6 +93,9 @@ pub(super) fn roll(c: &mut Call<'_>) -> Result<Vec<Reg>> {
     Ok(vec![x])
 }
 
+/// Elements of an axis whose indices a tape has one by one, at most.
+const LONGEST: i64 = 1 << 24;
+
 /// The index on an axis of `n` that index `i` repeats.
 fn repeats(mode: PadMode, i: i64, n: i64) -> i64 {
     match mode {
@@ -121,6 +124,9 @@ pub(super) fn pad(c: &mut Call<'_>) -> Result<Vec<Reg>> {
     for axis in 0..dims.len() {
         if out[axis] == dims[axis] {
             continue;
+        }
+        if out[axis] > LONGEST {
+            return Err(refused(format!("an axis of {} that repeats", out[axis])));
         }
         let from: Vec<i64> =
             (0..out[axis]).map(|i| repeats(op.mode, i - low[axis], dims[axis])).collect();

@@ -11,18 +11,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const TEXT: &str = include_str!("shim.cpp");
 
-/// The folder of compiled shims: `RLX_MLX_CACHE`, or the user's cache folder.
-fn cache() -> PathBuf {
+/// The folder of compiled shims: `RLX_MLX_CACHE`, or the user's cache folder. Never one that others may write to, for
+/// what lies there is run.
+///
+/// # Errors
+/// `Unsupported` where the user has none.
+fn cache() -> Result<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(folder) = named("RLX_MLX_CACHE") {
-        return folder;
+        return Ok(folder);
     }
     let user = if cfg!(target_os = "macos") {
         named("HOME").map(|home| home.join("Library/Caches"))
     } else {
         named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))
     };
-    user.unwrap_or_else(env::temp_dir).join("rlx/mlx")
+    user.map(|folder| folder.join("rlx/mlx")).ok_or_else(|| {
+        Error::new(Code::Unsupported, "there is no folder for what RLX compiles for MLX")
+            .hint("name one in RLX_MLX_CACHE")
+    })
 }
 
 /// FNV-1a of bytes, one behind the other.
@@ -46,7 +53,7 @@ pub(super) fn library(mlx: &Installed) -> Result<PathBuf> {
     let changed = fs::metadata(&mlx.library).and_then(|m| Ok((m.len(), m.modified()?)));
     let version = format!("{:?} {changed:?}", mlx.version);
     let name = hash(&[text.as_bytes(), stands.as_bytes(), version.as_bytes()]);
-    let folder = cache();
+    let folder = cache()?;
     let done = folder.join(format!("shim-{name:016x}.{}", env::consts::DLL_EXTENSION));
     if done.is_file() {
         return Ok(done);
