@@ -39,8 +39,12 @@ fn tokens_are_predicted_as_the_core_does() {
     let (d, mut rng) = (device(), Rng(52));
     let params = SampleParams { temperature: 0.9, seed: 7, ..SampleParams::default() };
     let words = |xs: &[u32]| state(DType::U32, &[xs.len() as u64], u32_bytes(xs));
-    let filling =
-        rlx_core::sample::canvas::Filling { steps: Some(4), threshold: 0.6, editing: None, post: 0 };
+    let filling = rlx_core::sample::canvas::Filling {
+        steps: Some(4),
+        threshold: 0.6,
+        editing: None,
+        post: 0,
+    };
     let canvas = filling.canvas(60, 80, &[3, 4], 8);
     let operands =
         [input(&[8, 61], &rng.floats(8 * 61)), words(&params.to_words()), words(&canvas)];
