@@ -5,6 +5,7 @@ use crate::fake::Fake;
 pub use crate::step::*;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
+#[cfg(feature = "wide")]
 use rlx_core::target::Target;
 use rlx_metal::MetalDevice;
 use rlx_metal::gpu::MetalGpu;
@@ -28,6 +29,7 @@ pub fn translated() -> Arc<TestDevice> {
 }
 
 /// What the executor's kernels take.
+#[cfg(feature = "wide")]
 pub fn target() -> Target {
     rlx_metal::target()
 }

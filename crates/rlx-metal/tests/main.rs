@@ -19,6 +19,7 @@ mod operators;
 mod products;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod texts;
 
 #[test]
 fn tensors_stay_and_are_copied_and_read() {

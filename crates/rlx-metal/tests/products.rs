@@ -1,6 +1,7 @@
 //! Our own product of a prompt's rows, against the reference's.
 
 use crate::common::*;
+use crate::emulator::Watch;
 use rlx_core::compare::difference;
 use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::types::{BlockFormat, DType};
@@ -42,6 +43,25 @@ fn weights_of_each_type_are_multiplied() {
     let w = weight(dtype, &[8, 2048], random_weights(&mut rng, dtype, 8, 2048));
     let x = input(&[2, 2048], &rng.floats(2 * 2048));
     check(&d, MatMul::plain(), &[x, w], "planes");
+}
+
+/// Where no kernel of ours is wanted, and where two threads at one address without a barrier would be seen.
+#[test]
+fn wgsls_kernel_multiplies_too_and_ours_has_no_races() {
+    let mut rng = Rng(44);
+    let w = weight(DType::F16, &[8, 64], random_weights(&mut rng, DType::F16, 8, 64));
+    let operands = [input(&[2, 64], &rng.floats(128)), w];
+    let d = translated();
+    let op = Op::from(MatMul::plain());
+    let off = difference(
+        &floats(&run_op(&d, op.clone(), &operands)[0]),
+        &floats(&truth(&op, &operands)[0]),
+    );
+    assert!(off.relative() <= 2e-3, "{:e}", off.relative());
+    assert_eq!(d.gpu().metal().launches("own_matmul_tile"), 0);
+    assert_eq!(d.gpu().metal().launches("matmul_tile_half"), 1);
+    check(&watched(Watch::Races), MatMul::plain(), &operands, "without races");
+    check(&watched(Watch::Addresses), MatMul::plain(), &operands, "within its memory");
 }
 
 #[test]
