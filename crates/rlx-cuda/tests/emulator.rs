@@ -2,6 +2,7 @@
 
 use crate::common::{cache, sources};
 use rlx_core::{Code, Error, Result};
+use rlx_cuda::driver::copy_rate::copy_rate;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
 use rlx_cuda::driver::{At, Driver, Launch, Parameter, Work};
 
@@ -166,4 +167,16 @@ fn a_text_that_does_not_compile_is_an_error_and_the_gpu_goes_on() {
     let e = gpu.write(At { buffer: 2, offset: 14 }, &[1, 2, 3, 4]).unwrap_err();
     assert_eq!((e.code, e.what.as_str()), (Code::DeviceLost, "4 bytes at 14 of a buffer of 16"));
     assert_eq!(gpu.create(9, 4).unwrap_err().code, Code::DeviceLost, "and stays lost");
+}
+
+#[test]
+fn copies_have_a_rate() {
+    let emulator = Emulator::start(&sources(), &cache(), 32, Watch::Nothing).unwrap();
+    let rate = copy_rate(&emulator, 8 << 20).unwrap();
+    // No memory is slower than 10 MB/s, or faster than 100 TB/s.
+    assert!((1e7..1e14).contains(&rate), "{rate:e}");
+    // Its buffers are gone: others may have their numbers.
+    emulator.create(1, 16).unwrap();
+    let e = copy_rate(&emulator, 1 << 50).unwrap_err();
+    assert_eq!(e.code, Code::OutOfMemory, "{e}");
 }

@@ -4,6 +4,7 @@
 use crate::common::{Rng, cache, sources};
 use crate::fake::Fake;
 use crate::language::{FIXTURES, generate, load, numbers};
+use crate::times::answers_are_timed;
 use rlx_core::compare::difference;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
@@ -76,6 +77,16 @@ fn logits_agree_with_the_reference_device_on_rocm() {
         assert!(off <= tolerance, "{file} {kv}: off by {off:e}");
         fake.is_content();
     }
+}
+
+#[test]
+fn every_launch_of_an_answer_has_its_time() {
+    let fake = Fake::new("gfx1100", true);
+    let device = fake.device();
+    let names = answers_are_timed(&device);
+    assert!(names.contains("matmul_one") && !names.contains("library"), "{names:?}");
+    drop(device);
+    fake.is_content();
 }
 
 fn at(buffer: u32, offset: u64) -> At {

@@ -1,7 +1,6 @@
 //! Times of launches, and that timed programs compute the same.
 
 use crate::common::{TestDevice, device};
-use crate::fake::Fake;
 use crate::language::{block, generate, load};
 use rlx_core::runtime::device::{Device, TimedSubmission};
 use rlx_core::runtime::generate::engine::Engine;
@@ -17,10 +16,11 @@ fn times(device: &dyn Device) -> Vec<TimedSubmission> {
 }
 
 /// A model's answer is timed, and is what it is without; gives the kernels that were timed.
-fn answers_are_timed(device: &Arc<TestDevice>) -> BTreeSet<&'static str> {
-    let mut options = ModelOptions::chat(16);
+pub fn answers_are_timed(device: &Arc<TestDevice>) -> BTreeSet<&'static str> {
+    // As the tests of greedy tokens have it, so that kernels are theirs.
+    let mut options = ModelOptions::chat(7);
     options.compile.kv = DType::F16;
-    options.context = Some(64);
+    options.context = Some(256);
     let mut engine: Engine = load(device.clone(), "rustdoc-2m/rustdoc-2m-q4_k_m.gguf", &options);
     let want = generate(&mut engine, PROMPT.into(), 4, false).0;
     assert!(times(&**device).is_empty(), "nobody has asked");
@@ -62,14 +62,4 @@ fn every_launch_of_an_answer_has_its_time() {
     for kernel in ["attention_one", "matmul_one", "sample"] {
         assert!(names.contains(kernel), "{kernel} in {names:?}");
     }
-}
-
-#[test]
-fn every_launch_of_an_answer_has_its_time_on_rocm() {
-    let fake = Fake::new("gfx1100", true);
-    let device = fake.device();
-    let names = answers_are_timed(&device);
-    assert!(names.contains("matmul_one") && !names.contains("library"), "{names:?}");
-    drop(device);
-    fake.is_content();
 }

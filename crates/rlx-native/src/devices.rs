@@ -15,6 +15,7 @@ use rlx_core::target::{FusionTarget, Target};
 use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_cuda::CudaDevice;
+use rlx_cuda::driver::copy_rate as copy_rates;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::cuda::texts::Folders;
 use rlx_cuda::driver::hip::Hip;
@@ -147,16 +148,11 @@ pub const DEVICES: &[DeviceRow] = &[
         backend: FusionTarget::Cuda,
         keeps_maps: false,
         target: rlx_cuda::target,
-        copy_rate: None,
+        copy_rate: Some(|_| copy_rates::copy_rate(&nvidia()?, copy_rates::BYTES)),
         tune: None,
         report: None,
         tuning_from: None,
-        // Without a folder for caches kernels are compiled each time.
-        open: |_| {
-            let kernels = std::env::var_os("RLX_KERNELS").map(PathBuf::from);
-            let driver = Cuda::new(0, Folders { cache: file("cuda").ok(), kernels })?;
-            Ok(Arc::new(CudaDevice::new(driver)))
-        },
+        open: |_| Ok(Arc::new(CudaDevice::new(nvidia()?))),
     },
     DeviceRow {
         name: "rocm",
@@ -164,14 +160,11 @@ pub const DEVICES: &[DeviceRow] = &[
         backend: FusionTarget::Rocm,
         keeps_maps: false,
         target: rlx_cuda::rocm_target,
-        copy_rate: None,
+        copy_rate: Some(|_| copy_rates::copy_rate(&amd()?, copy_rates::BYTES)),
         tune: None,
         report: None,
         tuning_from: None,
-        open: |_| {
-            let driver = Hip::new(0, file("rocm").ok())?;
-            Ok(Arc::new(CudaDevice::with_target(driver, rlx_cuda::rocm_target())))
-        },
+        open: |_| Ok(Arc::new(CudaDevice::with_target(amd()?, rlx_cuda::rocm_target()))),
     },
     DeviceRow {
         name: "metal",
@@ -252,6 +245,17 @@ fn xla(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
         return Err(Error::new(Code::DeviceUnavailable, what).hint(PLUGINS));
     }
     Ok(Arc::new(device))
+}
+
+/// The first NVIDIA card. Without a folder for caches kernels are compiled each time.
+fn nvidia() -> Result<Cuda> {
+    let kernels = std::env::var_os("RLX_KERNELS").map(PathBuf::from);
+    Cuda::new(0, Folders { cache: file("cuda").ok(), kernels })
+}
+
+/// The first AMD card, likewise.
+fn amd() -> Result<Hip> {
+    Hip::new(0, file("rocm").ok())
 }
 
 /// A WebGPU device with the features that work. If that is asked for it is tuned as it was last on this machine, or

@@ -3,6 +3,7 @@
 //! Buffers, functions, lists and reads have numbers that the executor chooses and never uses twice. Everything that
 //! is queued (writes, copies, lists, reads) runs in the order in which it was queued.
 
+pub mod copy_rate;
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
