@@ -1,8 +1,8 @@
 // The words of MSL that kernels use, on top of `block.h`: a text compiles as C++ and runs on a CPU.
 //
 // Vectors are classes here, with a function for each order of elements that naga and our kernels write; another one
-// does not compile. Functions that a GPU approximates are the CPU's exact ones. A constant such as 1.0 is a float in MSL: the
-// compiler is told so by `-fsingle-precision-constant`.
+// does not compile. Functions that a GPU approximates are the CPU's exact ones. A constant such as 1.0 is a float in
+// MSL: the compiler is told so by `-fsingle-precision-constant`.
 //
 // The driver writes a function behind each kernel that calls it: buffers are references or pointers to what the host
 // has bound, the memory of a threadgroup lies in `dynamic_shared`, and built-in values are those of the fibre.
@@ -426,7 +426,8 @@ template <class T>
 inline void emulated_store(const simdgroup_matrix<T, 8, 8>& x, T* to, ulong stride, int line) {
     emulator::exchange(emulated_lanes(), 0, line);
     // Two elements a lane.
-    for (uint i = 2 * emulated_lane(); i < 2 * emulated_lane() + 2; i++) to[ulong(i / 8) * stride + i % 8] = x.at[i / 8][i % 8];
+    uint at = 2 * emulated_lane();
+    for (uint i = at; i < at + 2; i++) to[ulong(i / 8) * stride + i % 8] = x.at[i / 8][i % 8];
 }
 template <class A, class B>
 inline void emulated_multiply(simdgroup_float8x8& d, const simdgroup_matrix<A, 8, 8>& a,
@@ -439,7 +440,8 @@ inline void emulated_multiply(simdgroup_float8x8& d, const simdgroup_matrix<A, 8
         two[1] += x * float(b.at[k][n + 1]);
     }
     // Row by row, as lanes stand side by side.
-    memcpy(d.at, emulator::exchange(emulated_lanes(), as_type<uint64_t>(vec<float, 2>(two[0], two[1])), line), sizeof d.at);
+    uint64_t own = as_type<uint64_t>(vec<float, 2>(two[0], two[1]));
+    memcpy(d.at, emulator::exchange(emulated_lanes(), own, line), sizeof d.at);
 }
 
 }  // namespace metal

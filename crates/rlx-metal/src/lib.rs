@@ -32,8 +32,7 @@ pub type MetalDevice<M> = WebGpuDevice<MetalGpu<M>>;
 /// The executor's name.
 const NAME: &str = "metal";
 
-/// How a model is run here. Apple's GPUs have no product of packed bytes, so that activations stay floats: f32 for a
-/// token, f16 in the products of prompts, whose sums are f32.
+/// How a model is run here. Apple's GPUs have no product of packed bytes, so that activations stay f32.
 const POLICY: Policy = Policy {
     chunk: 512,
     short: Some(64),
@@ -45,8 +44,14 @@ const POLICY: Policy = Policy {
 
 /// The executor over a host.
 pub fn device<M: Metal>(gpu: MetalGpu<M>) -> MetalDevice<M> {
+    WebGpuDevice::new(gpu).called(NAME, POLICY)
+}
+
+/// The same with products of many rows in 16-bit floats, whose sums are f32: those of any network, whatever its weights
+/// are, so that it must be asked for.
+pub fn device_in_halves<M: Metal>(gpu: MetalGpu<M>) -> MetalDevice<M> {
     let tuning = Tuning::usual(gpu.info().wgsl).in_halves();
-    WebGpuDevice::new(gpu).with_tuning(tuning).called(NAME, POLICY)
+    device(gpu).with_tuning(tuning)
 }
 
 /// The executor over a GPU of this machine: the one whose name contains `name`, or the system's default.

@@ -70,7 +70,7 @@ pub fn translate(wgsl: &str, entry: &str, bindings: u32) -> Result<Text> {
         }
         let target = msl::BindTarget {
             buffer: Some(slot(at.binding)?),
-            mutable: matches!(variable.space, naga::AddressSpace::Storage { access } if access.contains(naga::StorageAccess::STORE)),
+            mutable: is_written(variable.space),
             ..Default::default()
         };
         resources.resources.insert(at, target);
@@ -123,6 +123,11 @@ pub fn translate(wgsl: &str, entry: &str, bindings: u32) -> Result<Text> {
         None => return Err(refused(entry, "it wrote no entry")),
     };
     Ok(Text { text, entry, threads, memory, sizes })
+}
+
+/// Whether kernels may write memory of this kind.
+fn is_written(space: naga::AddressSpace) -> bool {
+    matches!(space, naga::AddressSpace::Storage { access } if access.contains(naga::StorageAccess::STORE))
 }
 
 /// Whether a type is an array, or ends in one, whose length its buffer knows.

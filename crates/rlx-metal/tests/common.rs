@@ -15,17 +15,18 @@ pub type TestDevice = MetalDevice<Fake>;
 
 /// The executor over a Metal that checks its calls.
 pub fn device() -> Arc<TestDevice> {
-    watched(Watch::Nothing)
+    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(Watch::Nothing))))
 }
 
-pub fn watched(watch: Watch) -> Arc<TestDevice> {
-    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(watch))))
+/// The same with products in halves, which ours are.
+pub fn in_halves(watch: Watch) -> Arc<TestDevice> {
+    Arc::new(rlx_metal::device_in_halves(MetalGpu::new(Fake::new(watch))))
 }
 
 /// The same with WGSL's kernels alone.
 pub fn translated() -> Arc<TestDevice> {
     let gpu = MetalGpu::new(Fake::new(Watch::Nothing)).without_own_kernels();
-    Arc::new(rlx_metal::device(gpu))
+    Arc::new(rlx_metal::device_in_halves(gpu))
 }
 
 /// What the executor's kernels take.

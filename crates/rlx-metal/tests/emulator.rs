@@ -222,7 +222,8 @@ impl Emulator {
             program,
             "}}\nextern \"C\" void {entry}_launch(const emulator::Launch* launch) {{\n    \
              emulator::Launch own = *launch;\n    own.shared_bytes = {bytes};\n    \
-             emulator::run(\"{entry}\", [](void** at) {{\n        using P = emulator::parameters<decltype(&kernels::{entry})>;\n        \
+             emulator::run(\"{entry}\", [](void** at) {{\n        \
+             using P = emulator::parameters<decltype(&kernels::{entry})>;\n        \
              emulator::is_behind_previous();\n        kernels::{entry}({arguments});\n    }}, &own);\n}}\n"
         )
         .unwrap();

@@ -1,6 +1,7 @@
 //! Whole language models through MSL.
 
-use crate::common::{TestDevice, device};
+use crate::common::{TestDevice, device, in_halves};
+use crate::emulator::Watch;
 use crate::language::{FIXTURES, generate, load, numbers};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::model::ModelOptions;
@@ -11,8 +12,10 @@ use std::sync::Arc;
 fn greedy_tokens_are_llama_cpps() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let device: Arc<TestDevice> = device();
-    for (format, kv, chunk) in [("f16", DType::F32, 16), ("q4_k_m", DType::F16, 7)] {
+    let (floats, halves): (Arc<TestDevice>, _) = (device(), in_halves(Watch::Nothing));
+    for (device, format, kv, chunk) in
+        [(&floats, "f16", DType::F32, 16), (&halves, "q4_k_m", DType::F16, 7)]
+    {
         let mut options = ModelOptions::chat(chunk);
         options.compile.kv = kv;
         options.context = Some(256);
@@ -24,6 +27,10 @@ fn greedy_tokens_are_llama_cpps() {
         assert_eq!(got, want[..got.len().min(want.len())], "{format} {kv} {}", question["prompt"]);
         assert_eq!(got.len(), 12.min(want.len()));
     }
-    assert_eq!(device.counters().live_bytes, 0, "everything was freed");
-    assert_eq!(device.gpu().metal().live(), (0, 0), "and let go of");
+    for device in [&floats, &halves] {
+        assert_eq!(device.counters().live_bytes, 0, "everything was freed");
+        assert_eq!(device.gpu().metal().live(), (0, 0), "and let go of");
+    }
+    assert_eq!(floats.gpu().metal().launches("own_matmul_tile"), 0, "f16 is asked for");
+    assert!(halves.gpu().metal().launches("own_matmul_tile") > 0);
 }

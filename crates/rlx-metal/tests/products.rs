@@ -30,7 +30,7 @@ fn check(d: &Arc<TestDevice>, op: MatMul, operands: &[Operand], what: &str) {
 
 #[test]
 fn weights_of_each_type_are_multiplied() {
-    let (d, mut rng) = (device(), Rng(41));
+    let (d, mut rng) = (in_halves(Watch::Nothing), Rng(41));
     for dtype in TYPES {
         let k: u64 = if dtype == DType::F16 { 70 } else { 512 };
         let n = 70;
@@ -60,13 +60,13 @@ fn wgsls_kernel_multiplies_too_and_ours_has_no_races() {
     assert!(off.relative() <= 2e-3, "{:e}", off.relative());
     assert_eq!(d.gpu().metal().launches("own_matmul_tile"), 0);
     assert_eq!(d.gpu().metal().launches("matmul_tile_half"), 1);
-    check(&watched(Watch::Races), MatMul::plain(), &operands, "without races");
-    check(&watched(Watch::Addresses), MatMul::plain(), &operands, "within its memory");
+    check(&in_halves(Watch::Races), MatMul::plain(), &operands, "without races");
+    check(&in_halves(Watch::Addresses), MatMul::plain(), &operands, "within its memory");
 }
 
 #[test]
 fn what_follows_a_product_is_part_of_it() {
-    let (d, mut rng) = (device(), Rng(42));
+    let (d, mut rng) = (in_halves(Watch::Nothing), Rng(42));
     let (m, k, n) = (65u64, 64u64, 40u64);
     let mut w =
         |dtype| weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
@@ -86,7 +86,7 @@ fn what_follows_a_product_is_part_of_it() {
 
 #[test]
 fn rows_of_any_size_keep_their_digits() {
-    let (d, mut rng) = (device(), Rng(43));
+    let (d, mut rng) = (in_halves(Watch::Nothing), Rng(43));
     let (m, k, n) = (4u64, 64u64, 8u64);
     let w = weight(DType::F16, &[n, k], random_weights(&mut rng, DType::F16, 8, k as usize));
     // Beyond the range of f16 at either end, and zero.

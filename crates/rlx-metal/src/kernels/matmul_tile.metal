@@ -1,4 +1,5 @@
-// matmul      y_s[m, n] = f(sum_k x[m, k] W_s[n, k] + b_s[n]) (+ residual[m, n]); with glu y[m, n] = f(y_0[m, n]) * y_1[m, n]
+// matmul      y_s[m, n] = f(sum_k x[m, k] W_s[n, k] + b_s[n]) (+ residual[m, n]); with glu
+//             y[m, n] = f(y_0[m, n]) * y_1[m, n]
 // shapes      x f32[m, k]    W_s [rows_s, k] of f16, q4_0, q8_0, q4_k or q6_k    y_s f32[m, rows_s]
 // bytes       weights once for 64 rows of x; x twice for 64 rows of a weight: its largest elements, then all
 // launch      a threadgroup of 128 makes 64 x 64 results (glu: 64 x 32 of both weights), a SIMD group 32 x 32 of them

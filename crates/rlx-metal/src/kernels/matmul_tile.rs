@@ -50,7 +50,8 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     for (n, [dtype, weights, biases]) in kinds.iter().enumerate() {
         let (function, weights) = (decoder(dtype)?, bind(weights)?);
         decode += &format!(
-            "if (step.seg[from].kind == {n}u) {function}((device const uchar*){weights} + w_at, step.k, c, half_of_w, w);\n        "
+            "if (step.seg[from].kind == {n}u) {function}((device const uchar*){weights} + w_at, step.k, c, \
+             half_of_w, w);\n        "
         );
         if !biases.is_empty() {
             let biases = bind(biases)?;
@@ -62,12 +63,14 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     let add_bias = |of: &str, to: &str| match bias.is_empty() {
         true => String::new(),
         false => format!(
-            "{{\n        uint of = {of};\n        float b = 0.0f;\n        {bias}{to} += b;\n        }}\n        "
+            "{{\n        uint of = {of};\n        float b = 0.0f;\n        \
+             {bias}{to} += b;\n        }}\n        "
         ),
     };
     let finish = if glu {
         format!(
-            "float other = results[m * 64u + 32u + at % 32u] * scales[m];\n        {}{}result = map_of(result) * other;",
+            "float other = results[m * 64u + 32u + at % 32u] * scales[m];\n        \
+             {}{}result = map_of(result) * other;",
             add_bias("0u", "result"),
             add_bias("1u", "other")
         )
