@@ -2,7 +2,7 @@
 
 use crate::common::{Rng, run_op, watched};
 use crate::graphs::{check, some};
-use rlx_core::ops::{Epilogue, MatMul, Op};
+use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::types::Scalar;
 
 #[test]
@@ -25,11 +25,13 @@ fn narrow_rows_are_multiplied_and_rounded_once() {
             check(&device, op(1, true, Epilogue::None), &three, tolerance);
             let all = [x.clone(), w.clone(), bias.clone(), residual.clone()];
             check(&device, op(1, true, Epilogue::Add), &all, tolerance);
+            let gelu = Epilogue::Map(Unary::GeluErf);
+            check(&device, op(1, true, gelu), &all[..3], tolerance);
             let add = [x.clone(), w.clone(), residual];
             check(&device, op(1, false, Epilogue::Add), &add, tolerance);
             check(&device, op(2, true, Epilogue::None), &[x, w, other, bias, more], tolerance);
             let products = recorded.lock().unwrap();
-            let want = if by_library { vec![rows as u32; 6] } else { Vec::new() };
+            let want = if by_library { vec![rows as u32; 7] } else { Vec::new() };
             assert_eq!(*products, want, "{rows} rows of {k} by {n} columns");
         }
     }
@@ -37,13 +39,13 @@ fn narrow_rows_are_multiplied_and_rounded_once() {
 
 /// What its kernels do not do to narrow rows is refused by name.
 #[test]
-fn functions_of_narrow_products_are_steps_of_their_own() {
+fn gated_units_of_narrow_products_are_steps_of_their_own() {
     let mut rng = Rng(32);
     let (x, w) = (some(&mut rng, Scalar::F16, &[4, 16]), some(&mut rng, Scalar::F16, &[8, 16]));
-    let silu = Epilogue::Map(rlx_core::ops::Unary::Silu);
-    let op: Op = MatMul { epilogue: silu, ..MatMul::plain() }.into();
-    let why = rlx_cuda::target().claims(&op, &[&x.ty, &w.ty]).expect_err("a function");
-    assert_eq!(why, "it norms no f16, and applies no function to its product");
+    let silu = Epilogue::Glu(Unary::Silu);
+    let op: Op = MatMul { segments: 2, epilogue: silu, ..MatMul::plain() }.into();
+    let why = rlx_cuda::target().claims(&op, &[&x.ty, &w.ty, &w.ty]).expect_err("a gate");
+    assert_eq!(why, "it norms no f16, and makes no gated unit of them");
     let wide = some(&mut rng, Scalar::F32, &[8, 16]);
     let why = rlx_cuda::target().claims(&MatMul::plain().into(), &[&x.ty, &wide.ty]);
     assert_eq!(why.expect_err("f32"), "it multiplies rows of f16 by the same, not by f32");

@@ -6,10 +6,10 @@
 use super::elements::stored;
 use super::takes::{self, Taken};
 use super::tensor_axes::{Axes, Sizes, layout};
-use super::{Context, Emit, Kernel, mismatch, unsupported};
+use super::{Context, Emit, Kernel, mismatch, scalar, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{DotGeneral, Op};
+use rlx_core::ops::{DotGeneral, Op, Unary};
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Type};
 
@@ -31,12 +31,12 @@ pub(super) enum Added {
     ToAll,
 }
 
-/// `y [m, n] = x [m, k] w [n, k]^T` of rows, with what is added to it.
+/// `y [m, n] = x [m, k] w [n, k]^T` of rows, with what is added to it, and a function of the sum.
 pub(super) fn of_rows(
     step: &Step,
     cx: &Context<'_>,
     [x, w, y]: [&Slice; 3],
-    added: &[(&Slice, Added)],
+    (added, map): (&[(&Slice, Added)], Option<Unary>),
 ) -> Result<Vec<Kernel>> {
     let ((m, k), (n, _)) = (super::matrix(x)?, super::matrix(w)?);
     let axis = |n, stride| Axes { dims: vec![n], strides: vec![stride] };
@@ -47,7 +47,7 @@ pub(super) fn of_rows(
         columns: axis(n, k),
         k: [axis(k, 1), axis(k, 1)],
     };
-    product.launch_of("matmul", step, cx, [x, w, y], added)
+    product.launch_of("matmul", step, cx, [x, w, y], (added, map))
 }
 
 /// A product, y `[batch.., rows.., columns..]` in that order.
@@ -101,17 +101,17 @@ pub(super) fn dot_general(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> 
 impl Product {
     fn launch(&self, entry: &'static str, step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         let [a, b] = step.operands.as_slice() else { return Err(mismatch(step)) };
-        self.launch_of(entry, step, cx, [a, b, &step.results[0]], &[])
+        self.launch_of(entry, step, cx, [a, b, &step.results[0]], (&[], None))
     }
 
-    /// The launch over these operands and this result, with what is added to it: a bias or a residual, by its name.
+    /// The launch over these operands and this result, with what is added to it, and a function of the sum.
     fn launch_of(
         &self,
         entry: &'static str,
         step: &Step,
         cx: &Context<'_>,
         [a, b, y]: [&Slice; 3],
-        added: &[(&Slice, Added)],
+        (added, map): (&[(&Slice, Added)], Option<Unary>),
     ) -> Result<Vec<Kernel>> {
         let (batch, m, n) = (self.batch[0].size()?, self.rows.size()?, self.columns.size()?);
         if y.ty.shape.elements()? == 0 {
@@ -133,6 +133,10 @@ impl Product {
             sum += &format!(" + value_of(added{i}[{place}])");
         }
         emit.define("FOLLOWING_PARAMETERS", parameters);
+        if let Some(f) = map {
+            emit.apply(scalar::unary(f));
+            sum = format!("apply({sum})");
+        }
         emit.define("FOLLOWED(v, m, n)", format_args!("({sum})"));
         emit.size("M", m)?;
         emit.size("N", n)?;
