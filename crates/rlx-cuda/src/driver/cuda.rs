@@ -31,6 +31,9 @@ use times::Timed;
 /// How long a poll waits for a read.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// What a product's kernel depends on: its floats, its rows, columns and k, whether a bias and a residual are added.
+type Shape = (Floats, [u32; 3], [bool; 2]);
+
 /// A CUDA device.
 pub struct Cuda {
     info: DriverInfo,
@@ -44,9 +47,8 @@ pub struct Cuda {
     buffers: Lock<Table<u32, CudaSlice<u8>>>,
     functions: Lock<Table<u32, Function>>,
     lists: Lock<Table<u32, List>>,
-    /// Products that were queued outside of a recording: their floats, their rows, columns and k, and whether a bias
-    /// and a residual are added.
-    loaded: Lock<BTreeSet<(Floats, [u32; 3], (bool, bool))>>,
+    /// Products that were queued outside of a recording.
+    loaded: Lock<BTreeSet<Shape>>,
     reads: Lock<Table<u32, Reading>>,
     /// Memory of the host that reads have left behind.
     pinned: Lock<Vec<PinnedHostSlice<u8>>>,
@@ -285,7 +287,7 @@ impl Cuda {
     fn load_products(&self, work: &[Work]) -> Result<()> {
         for work in work {
             let Work::Product(p) = work else { continue };
-            let follows = (p.bias.is_some(), p.residual.is_some());
+            let follows = [p.bias.is_some(), p.residual.is_some()];
             if self.loaded.lock().insert((p.floats, [p.rows, p.columns, p.k], follows)) {
                 self.product(p)?;
             }
