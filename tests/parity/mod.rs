@@ -57,7 +57,7 @@ fn adapter() -> String {
 /// Opens a device and asserts which executor and adapter it is.
 fn open(row: &DeviceRow) -> std::sync::Arc<dyn rlx_core::runtime::device::Device> {
     let adapter = adapter();
-    let options = OpenOptions { threads: None, adapter: Some(adapter.clone()) };
+    let options = OpenOptions { adapter: Some(adapter.clone()), ..OpenOptions::default() };
     let device = (row.open)(&options).unwrap_or_else(|e| panic!("{} is absent: {e}", row.name));
     let info = device.info();
     assert_eq!(info.kind, row.name);

@@ -80,7 +80,10 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
             ("add", &add),
         ],
     );
-    emit.form = Some(form(p, cx, emit)?);
+    // No page has a text of its own, and pages download each function.
+    if cfg!(not(target_family = "wasm")) {
+        emit.form = Some(form(p, cx, emit)?);
+    }
     let groups = tiles * p.m.div_ceil(TILE_M);
     Ok(Launch { wgsl, entry: "matmul_tile_half", words, groups })
 }
