@@ -1,5 +1,5 @@
-//! A folder of kernels that a machine with NVRTC fills, for machines that have a card and no NVRTC: the GPUs here compute
-//! nothing, and find their kernels as the driver of a card does.
+//! A folder of kernels that a machine with NVRTC fills, for machines that have a card and no NVRTC: the GPUs here
+//! compute nothing, and find their kernels as the driver of a card does.
 
 use crate::common::TestDevice;
 use crate::language::{generate, try_load};

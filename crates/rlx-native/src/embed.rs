@@ -12,7 +12,8 @@ use rlx_core::target::{Activations, CompileOptions, Precision};
 use rlx_core::{Code, Error, Result};
 use std::sync::Arc;
 
-/// Opens an encoder on a device, to compute in such floats; `None`: as its family's profile says. `progress` is told bytes so far and of how many.
+/// Opens an encoder on a device, to compute in such floats; `None`: as its family's profile says. `progress` is told
+/// bytes so far and of how many.
 ///
 /// # Errors
 /// As the readers, the compiler and the device; `Unsupported` for a model that is no encoder;

@@ -52,7 +52,7 @@ fn found() -> &'static Result<PathBuf, String> {
 /// Whether there is a plugin; where there is none the test is skipped, and says so.
 pub fn ready(test: &str) -> bool {
     if let Err(why) = found() {
-        crate::skip::skip(test, &format!("no XLA plugin: {why}"));
+        crate::skip::skip("xla", &format!("{test}: no XLA plugin: {why}"));
     }
     found().is_ok()
 }

@@ -1,8 +1,9 @@
 //! The emulator: kernels compiled as C++ by the machine's compiler, run by a process of their own.
 //!
 //! `tests/emulator` has its sources: `block.cpp` runs a block's threads as fibres, `block.h` is what kernels see of it,
-//! `cuda.h` has CUDA's words, `host.cpp` is the process. The process has the buffers; this file sends it commands and reads its answers. What a kernel does
-//! wrong ends the process with a sentence, which is the error of the call; the device is lost then, as a real one.
+//! `cuda.h` has CUDA's words, `host.cpp` is the process. The process has the buffers; this file sends it commands and
+//! reads its answers. What a kernel does wrong ends the process with a sentence, which is the error of the call; the
+//! device is lost then, as a real one.
 //!
 //! Numbers are 64 bits, little-endian. A command is its number, then what `host.cpp` says.
 

@@ -13,8 +13,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::{fs, io, process, thread};
 
-/// What a folder of kernels is made for, as NVIDIA numbers compute capabilities: 9.0, whose kernels may start early, and
-/// the oldest with all instructions that ours use.
+/// What a folder of kernels is made for, as NVIDIA numbers compute capabilities: 9.0, whose kernels may start early,
+/// and the oldest with all instructions that ours use.
 pub const ARCHITECTURES: [u32; 2] = [90, 80];
 
 /// Bytes of a file of PTX at most: our largest kernels have less than one.

@@ -1,7 +1,7 @@
 //! Times of a list's work, by events of a graph.
 //!
-//! Events that are queued beside launches would time the host: it queues launches slower than a card runs short kernels.
-//! As nodes of a graph, between its kernels, they have the card's times.
+//! Events that are queued beside launches would time the host: it queues launches slower than a card runs short
+//! kernels. As nodes of a graph, between its kernels, they have the card's times.
 
 use super::{Cuda, List, error, exclusive, missing, shared};
 use crate::driver::Work;
