@@ -2,8 +2,8 @@
 //! The inputs are `FOLDER/NAME.npy`. The milliseconds of every run are answered on one line, and the outputs of the
 //! last one written to `FOLDER/out/NAME.npy`; with the word `kept` behind it they stay on the device, and are waited
 //! for. Where RUNS is `launches`, the answer is instead what each launch of a third run took on a GPU: its label,
-//! kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that another can be timed in
-//! turns with it and both be checked against each other (benches/vision/models.py, benches/encoders/run.py,
+//! kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that another can be
+//! timed in turns with it and both be checked against each other (benches/vision/models.py, benches/encoders/run.py,
 //! benches/cuda/encoders.py).
 
 use rlx_core::runtime::session::{Session, Tensor, TensorRef};
