@@ -172,6 +172,12 @@ fn networks(d: &Arc<TestDevice>) {
             on(glu.into(), &[x, w.clone(), w.clone()]);
         }
     }
+    // Narrow rows, by the library and by tiles.
+    for rows in [40, 1] {
+        let gelu = MatMul { epilogue: Epilogue::Map(Unary::GeluErf), ..MatMul::plain() };
+        let x = some(&mut rng, Scalar::F16, &[rows, 64]);
+        on(gelu.into(), &[x, some(&mut rng, Scalar::F16, &[24, 64])]);
+    }
 }
 
 /// What a device asks its compiler for: by programs of language models, and by networks' operators.

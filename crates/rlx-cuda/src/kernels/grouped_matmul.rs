@@ -1,10 +1,15 @@
 //! `grouped_matmul`: products of f32 rows with the weights of their experts, a launch for each bank.
+//!
+//! `P` pairs of a row and an expert take `2 P N K` operations for a bank. Few rows read a bank's matrices once for each
+//! pair. Many are put in the order of their experts, and multiplied by tiles of 64 pairs of one expert: its matrix is read
+//! and decoded once for each of these, and its rows once for each 64 columns.
 
+use super::library::Scratch;
 use super::takes::{self, Taken};
-use super::{Context, Kernel, decoder, mismatch, scalar, unsupported};
+use super::{Argument, Context, Emit, Kernel, decoder, mismatch, scalar, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{GroupedEpilogue, Op};
+use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op};
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Kind, Type};
 
@@ -32,88 +37,224 @@ fn bank(slice: &Slice) -> Result<[u64; 3]> {
     dims.as_slice().try_into().map_err(|_| rlx_core::Error::internal("a bank has three axes"))
 }
 
+/// Rows of a tile.
+const TILE: u64 = 64;
+/// Rows from which on they are multiplied by tiles, where each expert has a row of them on average.
+const ROWS: u64 = 16;
+/// Experts whose pairs are counted in shared memory.
+const MOST_EXPERTS: u64 = 4096;
+
 pub(super) fn grouped_matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::GroupedMatMul(op) = &step.op else { return Err(mismatch(step)) };
     if step.part.is_some() {
         return Err(unsupported("a bank in parts".into()));
     }
-    let (parts, x) = (op.parts(), &step.operands[0]);
-    let ids = &step.operands[parts.ids];
+    let ids = &step.operands[op.parts().ids];
     let (rows, top_k) = super::matrix(ids)?;
-    let sums = op.epilogue.sums();
+    let [experts, ..] = bank(&step.operands[op.parts().banks])?;
+    let pairs = rows.saturating_mul(top_k);
+    if pairs == 0 {
+        return Ok(Vec::new());
+    }
+    // A block sorts the pairs in shared memory, and a launch has fewer than 2^16 rows of blocks.
+    let fits = experts <= MOST_EXPERTS && pairs / TILE + experts < 1 << 16;
+    let by_tiles = rows >= ROWS && pairs >= experts && fits;
+    let mut groups = None;
     let mut launches = Vec::new();
     for (i, y) in step.results.iter().enumerate() {
-        let w = &step.operands[parts.banks + i];
-        let [experts, n, k] = bank(w)?;
-        if rows == 0 || top_k == 0 || n == 0 {
+        let [_, n, _] = bank(&step.operands[op.parts().banks + i])?;
+        if n == 0 {
             continue;
         }
-        let mut emit = cx.emit(step);
-        emit.argument(x)?;
-        emit.argument(w)?;
-        emit.weights("", w.ty.dtype, k)?;
-        let is_glu =
-            matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
-        if is_glu {
-            let up = &step.operands[parts.banks + 1];
-            emit.argument(up)?;
-            emit.weights("UP_", up.ty.dtype, k)?;
-            emit.define("GLU", "");
+        if !by_tiles {
+            launches.push(of_rows(step, cx, op, (i, y))?);
+            continue;
         }
-        emit.define("WEIGHT_PARAMETER", if is_glu { ", const u8* __restrict__ up" } else { "" });
-        let (mut v, mut u) = ("v", "u");
-        let mut biases = String::new();
-        if let Some(first) = parts.biases {
-            emit.argument(&step.operands[first + i])?;
-            biases += ", const float* __restrict__ bias";
-            v = "(v + bias[expert * N + n])";
-            if is_glu {
-                emit.argument(&step.operands[first + 1])?;
-                biases += ", const float* __restrict__ up_bias";
-                u = "(u + up_bias[expert * N + n])";
+        let groups = match &groups {
+            Some(groups) => groups,
+            None => {
+                let (made, kernel) = Groups::of(step, cx, [rows, top_k, experts])?;
+                launches.push(kernel);
+                groups.insert(made)
             }
-        }
-        emit.define("BIAS_PARAMETER", biases);
-        let result = match op.epilogue {
-            GroupedEpilogue::Glu(f) => {
-                emit.apply(scalar::unary(f));
-                format!("(apply({v}) * {u})")
-            }
-            GroupedEpilogue::LimitedGlu(f, limit) => {
-                emit.apply(scalar::unary(f));
-                emit.number("LIMIT", limit);
-                format!("(apply(fminf({v}, LIMIT)) * (fmaxf(fminf({u}, LIMIT), -LIMIT) + 1.0f))")
-            }
-            _ => v.to_string(),
         };
-        emit.define("EPILOGUE(v, u, expert, n)", result);
-        emit.argument(ids)?;
-        let mut more = String::new();
-        if let Some(at) = parts.shares {
-            emit.argument(&step.operands[at])?;
-            emit.define("SUMS", "");
-            more += ", const float* __restrict__ shares";
+        launches.extend(of_tiles(step, cx, op, (i, y), groups)?);
+    }
+    Ok(launches)
+}
+
+/// Emits x, weights and biases, and what happens to a product of them.
+fn products(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul, i: usize) -> Result<()> {
+    let parts = op.parts();
+    let w = &step.operands[parts.banks + i];
+    let [experts, n, k] = bank(w)?;
+    emit.argument(&step.operands[0])?;
+    emit.argument(w)?;
+    emit.weights("", w.ty.dtype, k)?;
+    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
+    if is_glu {
+        let up = &step.operands[parts.banks + 1];
+        emit.argument(up)?;
+        emit.weights("UP_", up.ty.dtype, k)?;
+        emit.define("GLU", "");
+    }
+    emit.define("WEIGHT_PARAMETER", if is_glu { ", const u8* __restrict__ up" } else { "" });
+    let (mut v, mut u) = ("v", "u");
+    let mut biases = String::new();
+    if let Some(first) = parts.biases {
+        emit.argument(&step.operands[first + i])?;
+        biases += ", const float* __restrict__ bias";
+        v = "(v + bias[expert * N + n])";
+        if is_glu {
+            emit.argument(&step.operands[first + 1])?;
+            biases += ", const float* __restrict__ up_bias";
+            u = "(u + up_bias[expert * N + n])";
         }
-        if let Some(at) = parts.residual {
-            emit.argument(&step.operands[at])?;
-            more += ", const float* residual";
-            emit.define("FINISH(sum, m, n)", "(sum + residual[size_t(m) * N + n])");
-        } else {
-            emit.define("FINISH(sum, m, n)", "sum");
+    }
+    emit.define("BIAS_PARAMETER", biases);
+    let result = match op.epilogue {
+        GroupedEpilogue::Glu(f) => {
+            emit.apply(scalar::unary(f));
+            format!("(apply({v}) * {u})")
         }
+        GroupedEpilogue::LimitedGlu(f, limit) => {
+            emit.apply(scalar::unary(f));
+            emit.number("LIMIT", limit);
+            format!("(apply(fminf({v}, LIMIT)) * (fmaxf(fminf({u}, LIMIT), -LIMIT) + 1.0f))")
+        }
+        _ => v.to_string(),
+    };
+    emit.define("EPILOGUE(v, u, expert, n)", result);
+    let is_own = step.operands[0].ty.shape.rank() == 3;
+    emit.define("X_ROW(m, pair)", if is_own { "pair" } else { "m" });
+    let (_, top_k) = super::matrix(&step.operands[parts.ids])?;
+    // The preprocessor computes with it.
+    emit.define("K", super::word(k)?);
+    emit.size("N", n)?;
+    emit.size("EXPERTS", experts)?;
+    emit.size("TOP_K", top_k)
+}
+
+/// Emits a residual, and what becomes of a sum; gives its parameter.
+fn residual(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul) -> Result<&'static str> {
+    let Some(at) = op.parts().residual else {
+        emit.define("FINISH(sum, m, n)", "sum");
+        return Ok("");
+    };
+    emit.argument(&step.operands[at])?;
+    emit.define("FINISH(sum, m, n)", "(sum + residual[size_t(m) * N + n])");
+    Ok(", const float* residual")
+}
+
+/// A bank's products, a block for a row and an expert, or for a row whose experts are summed.
+fn of_rows(
+    step: &Step,
+    cx: &Context<'_>,
+    op: &GroupedMatMul,
+    (i, y): (usize, &Slice),
+) -> Result<Kernel> {
+    let parts = op.parts();
+    let ids = &step.operands[parts.ids];
+    let (rows, top_k) = super::matrix(ids)?;
+    let [_, n, _] = bank(&step.operands[parts.banks + i])?;
+    let mut emit = cx.emit(step);
+    products(&mut emit, step, op, i)?;
+    emit.argument(ids)?;
+    let mut more = String::new();
+    if let Some(at) = parts.shares {
+        emit.argument(&step.operands[at])?;
+        emit.define("SUMS", "");
+        more += ", const float* __restrict__ shares";
+    }
+    more += residual(&mut emit, step, op)?;
+    emit.define("SUM_PARAMETERS", more);
+    emit.late_rows();
+    emit.argument(y)?;
+    let text = concat!(include_str!("row_products.cuh"), include_str!("grouped_matmul.cu"));
+    let blocks = if op.epilogue.sums() { rows } else { rows * top_k };
+    emit.kernel("grouped_matmul", text, [blocks, n.div_ceil(4), 1], 128)
+}
+
+/// Pairs of a row and an expert in the order of their experts, in scratch memory.
+struct Groups {
+    order: Argument,
+    tiles: Argument,
+    /// How many tiles there are at most.
+    most: u64,
+    scratch: Scratch,
+}
+
+impl Groups {
+    fn of(
+        step: &Step,
+        cx: &Context<'_>,
+        [rows, top_k, experts]: [u64; 3],
+    ) -> Result<(Groups, Kernel)> {
+        let Op::GroupedMatMul(op) = &step.op else { return Err(mismatch(step)) };
+        let pairs = rows * top_k;
+        // Each expert's last tile may be part full.
+        let most = pairs / TILE + experts;
+        let mut scratch = Scratch::default();
+        let (order, tiles) = (scratch.take(4 * pairs), scratch.take(12 * most));
+        let mut emit = cx.emit(step);
+        emit.argument(&step.operands[op.parts().ids])?;
+        emit.late_rows();
+        emit.arguments.extend([order, tiles]);
+        emit.size("PAIRS", pairs)?;
+        emit.size("EXPERTS", experts)?;
+        emit.size("TOP_K", top_k)?;
+        emit.size("TILES", most)?;
+        let kernel = emit.kernel("group_rows", include_str!("group_rows.cu"), [1, 1, 1], 512)?;
+        let kernel = Kernel { scratch: scratch.bytes(), ..kernel };
+        Ok((Groups { order, tiles, most, scratch }, kernel))
+    }
+}
+
+/// A bank's products by tiles of pairs, and the kernel that sums a row's up where that is asked for.
+fn of_tiles(
+    step: &Step,
+    cx: &Context<'_>,
+    op: &GroupedMatMul,
+    (i, y): (usize, &Slice),
+    groups: &Groups,
+) -> Result<Vec<Kernel>> {
+    let parts = op.parts();
+    let x = &step.operands[0];
+    let (rows, top_k) = super::matrix(&step.operands[parts.ids])?;
+    let [_, n, k] = bank(&step.operands[parts.banks + i])?;
+    let mut scratch = groups.scratch;
+    let mut emit = cx.emit(step);
+    let whole = k.is_multiple_of(8) && emit.place(x)?.offset.is_multiple_of(16);
+    emit.define("WIDE_ROWS", u8::from(whole));
+    products(&mut emit, step, op, i)?;
+    emit.arguments.extend([groups.order, groups.tiles]);
+    let own = match op.epilogue.sums() {
+        true => scratch.take(4 * rows * top_k * n),
+        false => emit.place(y)?,
+    };
+    emit.arguments.push(own);
+    let text = concat!(
+        include_str!("tf32.cuh"),
+        include_str!("tile_sums.cuh"),
+        include_str!("tile_fetch.cuh"),
+        include_str!("grouped_tile.cu")
+    );
+    let grid = [n.div_ceil(TILE), groups.most, 1];
+    let tiles = emit.kernel("grouped_tile", text, grid, 256)?.alone();
+    let mut kernels = vec![Kernel { scratch: scratch.bytes(), ..tiles }];
+    if let Some(at) = parts.shares {
+        let mut emit = cx.emit(step);
+        emit.arguments.push(own);
+        emit.argument(&step.operands[at])?;
+        let more = residual(&mut emit, step, op)?;
         emit.define("SUM_PARAMETERS", more);
         emit.late_rows();
         emit.argument(y)?;
-        let is_own = x.ty.shape.rank() == 3;
-        emit.define("X_ROW(m, pair)", if is_own { "pair" } else { "m" });
-        // The preprocessor computes with it.
-        emit.define("K", super::word(k)?);
         emit.size("N", n)?;
-        emit.size("EXPERTS", experts)?;
         emit.size("TOP_K", top_k)?;
-        let text = concat!(include_str!("row_products.cuh"), include_str!("grouped_matmul.cu"));
-        let blocks = if sums { rows } else { rows * top_k };
-        launches.push(emit.kernel("grouped_matmul", text, [blocks, n.div_ceil(4), 1], 128)?);
+        let grid = [rows, n.div_ceil(256), 1];
+        let sum = emit.kernel("grouped_sum", include_str!("grouped_sum.cu"), grid, 256)?;
+        kernels.push(sum.by_tokens(cx.live(step), 0, 1, 1));
     }
-    Ok(launches)
+    Ok(kernels)
 }

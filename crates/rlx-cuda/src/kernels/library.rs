@@ -27,10 +27,15 @@ const MOST_HALVES: u64 = 2 << 30;
 const ALIGNMENT: u64 = 256;
 
 /// Places in scratch memory, one behind the other.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Scratch(u64);
 
 impl Scratch {
+    /// Bytes of all of them.
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+
     pub fn take(&mut self, bytes: u64) -> Argument {
         let at = self.0;
         self.0 = (at + bytes).next_multiple_of(ALIGNMENT);

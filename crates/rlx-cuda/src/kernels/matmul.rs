@@ -171,6 +171,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
             include_str!("segment.cuh"),
             include_str!("tf32.cuh"),
             include_str!("tile_sums.cuh"),
+            include_str!("tile_fetch.cuh"),
             include_str!("matmul_tile.cu")
         );
         let kernel = emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], threads);

@@ -4,43 +4,6 @@
 // launch      a block of 256 threads is a tile of 64 rows by 64 columns; while a step of k is summed up, the next one is
 //             on its way from memory to registers
 // numerics    f32, or what tensor cores make as near to it (tile_sums.cuh); sums of steps in order of k
-// 8 elements of a row of x, and of weights; zeros where there are none.
-__device__ __forceinline__ void fetch_rows(const float* __restrict__ x, u32 m, u32 k, float e[8]) {
-#if WIDE_ROWS
-    float4 zero = {0.0f, 0.0f, 0.0f, 0.0f}, low = zero, high = zero;
-    if (m < M && k < K) {
-        const float4* at = (const float4*)(x + size_t(m) * K + k);
-        low = at[0];
-        high = at[1];
-    }
-    e[0] = low.x, e[1] = low.y, e[2] = low.z, e[3] = low.w;
-    e[4] = high.x, e[5] = high.y, e[6] = high.z, e[7] = high.w;
-#else
-#pragma unroll
-    for (u32 j = 0; j < 8; j++) e[j] = m < M && k + j < K ? x[size_t(m) * K + k + j] : 0.0f;
-#endif
-}
-
-template <class F>
-__device__ __forceinline__ void fetch_weights(const u8* __restrict__ w, u32 row_bytes, u32 n, u32 end, u32 k, float e[8]) {
-#pragma unroll
-    for (u32 j = 0; j < 8; j++) e[j] = 0.0f;
-    if (n >= end) return;
-    const u8* row = w + size_t(n) * row_bytes;
-    if (k + 8 <= K) {
-        F::decode8(row, k, e);
-    } else {
-#if K % 8 != 0
-        for (u32 j = 0; k + j < K; j++) e[j] = F::one(row, k + j);
-#endif
-    }
-}
-
-__device__ __forceinline__ void put(Tile& tile, u32 k, u32 column, const float e[8]) {
-#pragma unroll
-    for (u32 j = 0; j < 8; j++) tile[k + j][place(k, column)] = e[j];
-}
-
 template <class F>
 __device__ __forceinline__ void tile(u32 block, const float* __restrict__ x, const Segment s) {
     __shared__ __align__(16) Tile xs, ws;
@@ -65,7 +28,7 @@ __device__ __forceinline__ void tile(u32 block, const float* __restrict__ x, con
         }
         if (k0 < K) {
             u32 k = k0 + first;
-            fetch_rows(x, m0 + row, k, rows);
+            fetch_row(x + size_t(m0 + row) * K, m0 + row < M, k, rows);
             fetch_weights<F>(s.w, s.row_bytes, n0 + row, s.n, k, weights);
 #ifdef GLU
             fetch_weights<UP_FORMAT>(s.up, UP_ROW_BYTES, n0 + row, s.n, k, up_weights);
