@@ -1,8 +1,8 @@
 //! `grouped_matmul`: products of f32 rows with the weights of their experts, a launch for each bank.
 //!
 //! `P` pairs of a row and an expert take `2 P N K` operations for a bank. Few rows read a bank's matrices once for each
-//! pair. Many are put in the order of their experts, and multiplied by tiles of 64 pairs of one expert: its matrix is read
-//! and decoded once for each of these, and its rows once for each 64 columns.
+//! pair. Many are put in the order of their experts, and multiplied by tiles of 64 pairs of one expert: its matrix is
+//! read and decoded once for each of these, and its rows once for each 64 columns.
 
 use super::library::Scratch;
 use super::takes::{self, Taken};
