@@ -103,7 +103,7 @@ mod tests {
         let program = crate::plan::plan(g, &[], &Target::reference(), &CompileOptions::default());
         let Closed { graph: g, names } = closed(&program.expect("a program")).expect("a graph");
         assert_eq!(names[0], "x");
-        assert!(names.len() == 2 && names[1].starts_with("mul(w, constant("), "{names:?}");
+        assert!(names.len() == 2 && names[1].starts_with("zip(w, constant("), "{names:?}");
         let ops: Vec<_> = g.nodes.iter().map(|n| n.label.as_str()).collect();
         assert_eq!(ops, ["c", "view", "y", "half"]);
         crate::ir::verify::verify(&g).expect("well formed");
