@@ -275,6 +275,8 @@ RLX_UNSEEN static void run(const Kernel* kernel, const Launch* launch) {
         for (unsigned y = 0; y < g.y; y++) {
             for (unsigned x = 0; x < g.x; x++) {
                 whole.index = {x, y, z};
+                // What a block before has left is no value that anyone may count on: NaN as a float.
+                for (unsigned i = 0; i < kernel->memory_bytes; i++) kernel->memory[i] = char(0xff);
                 // Blocks have one shared memory here, so that each begins behind the end of the one before.
 #ifdef __SANITIZE_THREAD__
                 __tsan_release(&whole.before);

@@ -61,11 +61,14 @@ struct Block {
     void (*fail)(const char* what, const Thread* t);
 };
 
-/// A function of a library: its name, its body, and lanes of the warps that it was compiled for.
+/// A function of a library: its name, its body, and lanes of the warps that it was compiled for; and memory of a block
+/// that its library has for it, where no variables of its own are that.
 struct Kernel {
     const char* name;
     void (*body)(void** arguments);
     unsigned warp;
+    char* memory = nullptr;
+    unsigned memory_bytes = 0;
 };
 
 /// The block, which a library is told when it is loaded.

@@ -5,7 +5,7 @@
 // MSL: the compiler is told so by `-fsingle-precision-constant`.
 //
 // The driver writes a function behind each kernel that calls it: buffers are references or pointers to what the host
-// has bound, the memory of a threadgroup lies in `dynamic_shared`, and built-in values are those of the fibre.
+// has bound, the memory of a threadgroup is an array of the library's, and built-in values are those of the fibre.
 #pragma once
 #include "block.h"
 #include <cmath>
@@ -95,7 +95,7 @@ struct vec : parts<T, N> {
         put(n, a);
         put(n, b);
         (put(n, more), ...);
-        if (n != N) emulator::fail("a vector is made of too few or too many elements", emulator::block.now);
+        if (n != N) emulator::fail("a vector is made of too few or too many elements");
     }
     template <class U>
     explicit vec(const vec<U, N>& from) {
@@ -329,10 +329,11 @@ RLX_UNSEEN inline void emulated_barrier(mem_flags, int line) { emulator::barrier
 
 /// The lanes of this SIMD group that the threadgroup has.
 RLX_UNSEEN inline uint64_t emulated_lanes() {
-    unsigned first = emulator::block.now->number / RLX_WARP * RLX_WARP, rest = emulator::block.threads - first;
+    emulator::Dim b = emulator::block->launch.block;
+    unsigned first = emulator::block->now->number / RLX_WARP * RLX_WARP, rest = b.x * b.y * b.z - first;
     return rest >= RLX_WARP ? (RLX_WARP == 64 ? ~0ull : (1ull << RLX_WARP % 64) - 1) : (1ull << rest) - 1;
 }
-inline uint emulated_lane() { return emulator::block.now->number % RLX_WARP; }
+inline uint emulated_lane() { return emulator::block->now->number % RLX_WARP; }
 
 RLX_UNSEEN inline void emulated_group_barrier(mem_flags, int line) { emulator::exchange(emulated_lanes(), 0, line); }
 
@@ -489,8 +490,8 @@ inline T buffer(void** at, int n) {
     return memory<T>(*(void**)at[n]);
 }
 
-inline uint3 threadgroup_position() { return uint3(block.index.x, block.index.y, block.index.z); }
-inline uint3 threadgroups() { return uint3(block.launch.grid.x, block.launch.grid.y, block.launch.grid.z); }
+inline uint3 threadgroup_position() { return uint3(block->index.x, block->index.y, block->index.z); }
+inline uint3 threadgroups() { return uint3(block->launch.grid.x, block->launch.grid.y, block->launch.grid.z); }
 
 }  // namespace emulator
 

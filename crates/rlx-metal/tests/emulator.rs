@@ -88,9 +88,9 @@ impl Signature {
             Parameter::BuiltIn(match attribute {
                 "threadgroup_position_in_grid" => "emulator::threadgroup_position()",
                 "threadgroups_per_grid" => "emulator::threadgroups()",
-                "thread_index_in_threadgroup" => "emulator::block.now->number",
+                "thread_index_in_threadgroup" => "emulator::block->now->number",
                 "thread_index_in_simdgroup" => "metal::emulated_lane()",
-                "simdgroup_index_in_threadgroup" => "(emulator::block.now->number / RLX_WARP)",
+                "simdgroup_index_in_threadgroup" => "(emulator::block->now->number / RLX_WARP)",
                 "threads_per_simdgroup" => "RLX_WARP",
                 other => panic!("{entry} has a parameter [[{other}]]"),
             })
@@ -155,7 +155,9 @@ impl Emulator {
         fs::create_dir_all(&cache).unwrap();
         let read = |name: &str| fs::read_to_string(sources.join(name)).unwrap();
         let of = |texts: &[&str]| hash(texts.iter().copied());
-        let host = cache.join(format!("host-{:016x}-{watch:?}", of(&[&read("host.cpp")])));
+        let process = ["host.cpp", "block.cpp", "block.h"].map(read);
+        let host = of(&[&process[0], &process[1], &process[2]]);
+        let host = cache.join(format!("host-{host:016x}-{watch:?}"));
         if !host.exists() {
             let unfinished = unfinished(&host);
             let mut command = Command::new(COMPILER);
@@ -212,7 +214,7 @@ impl Emulator {
                 Parameter::Buffer(n) => format!("emulator::buffer<P::type<{i}>>(at, {n})"),
                 Parameter::Threadgroup(n) => {
                     let start = starts[*n as usize];
-                    format!("emulator::memory<P::type<{i}>>(emulator::dynamic_shared + {start})")
+                    format!("emulator::memory<P::type<{i}>>(emulated_memory + {start})")
                 }
                 Parameter::BuiltIn(text) => (*text).into(),
             });
@@ -220,11 +222,13 @@ impl Emulator {
         let (arguments, bytes) = (arguments.join(", "), memory.iter().sum::<u32>());
         write!(
             program,
-            "}}\nextern \"C\" void {entry}_launch(const emulator::Launch* launch) {{\n    \
-             emulator::Launch own = *launch;\n    own.shared_bytes = {bytes};\n    \
-             emulator::run(\"{entry}\", [](void** at) {{\n        \
+            "}}\nalignas(128) static char emulated_memory[{bytes} + 1];\n\
+             extern \"C\" const emulator::Kernel* {entry}_kernel(emulator::Block* of) {{\n    \
+             static const emulator::Kernel made = {{\"{entry}\", [](void** at) {{\n        \
              using P = emulator::parameters<decltype(&kernels::{entry})>;\n        \
-             emulator::is_behind_previous();\n        kernels::{entry}({arguments});\n    }}, &own);\n}}\n"
+             emulator::is_behind_previous();\n        kernels::{entry}({arguments});\n    \
+             }}, RLX_WARP, emulated_memory, {bytes}}};\n    \
+             emulator::block = of;\n    return &made;\n}}\n"
         )
         .unwrap();
         let key = hash([program.as_str(), &self.version.to_string()].into_iter());
@@ -240,7 +244,7 @@ impl Emulator {
             fs::remove_file(&source).unwrap();
             fs::rename(&unfinished, &library).unwrap();
         }
-        let names = format!("{}\n{entry}_launch", library.display());
+        let names = format!("{}\n{entry}_kernel", library.display());
         self.ask(6, &[number.into()], names.as_bytes());
     }
 
