@@ -75,7 +75,7 @@ if [ "$device" = cuda ]; then
     if command -v compute-sanitizer >/dev/null; then
         for tool in memcheck racecheck initcheck; do
             check "$tool" sh -c 'cd crates/rlx-cuda && exec "$@"' - compute-sanitizer --tool "$tool" --error-exitcode 9 \
-                "$tests" operators experts recurrent --test-threads 1
+                "$tests" operators decoder experts recurrent --test-threads 1
         done
     else
         note check compute-sanitizer 'skipped: it is not installed'

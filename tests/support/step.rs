@@ -8,7 +8,7 @@ use rlx_core::formats::activations::{encode_q4_0, encode_q8_0};
 use rlx_core::formats::decode_row;
 use rlx_core::ir::lir::{InputDecl, OutputDecl, Phase, Program, Slice, Space, StateDecl, Step};
 use rlx_core::ir::mir::Graph;
-use rlx_core::ops::Op;
+use rlx_core::ops::{Op, RopeScaling, RopeTable};
 use rlx_core::plan::{Buffer, Entry, Origin, WeightPlan};
 use rlx_core::runtime::device::{Device, Write, WriteTo};
 use rlx_core::target::Target;
@@ -313,4 +313,28 @@ pub fn cache_blocks(dtype: DType, xs: &[f32]) -> Vec<u8> {
     }
     .expect("whole blocks");
     bytes
+}
+
+/// Numbers of rows that the host writes.
+pub fn ids(xs: &[u32]) -> Operand {
+    let ty = Type::tensor(DType::U32, Shape::of(&[xs.len() as u64]));
+    Operand { space: Space::Input, ty, bytes: u32_bytes(xs) }
+}
+
+/// Angles of rotation, as a weight.
+pub fn table(dims: usize, context: u64) -> Operand {
+    let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
+    let rows = op.low_rows() + op.high_rows();
+    weight(DType::F32, &[rows, dims as u64 / 2, 2], f32_bytes(&op.compute(None)))
+}
+
+/// The first `len` rows of `width` f32.
+pub fn rows_of(bytes: &[u8], len: usize, width: usize) -> &[u8] {
+    &bytes[..4 * len * width]
+}
+
+/// Random rows of every head.
+pub fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Operand {
+    let n = (heads * capacity) as usize;
+    state(dtype, &[heads, capacity, e], random_weights(rng, dtype, n, e as usize))
 }

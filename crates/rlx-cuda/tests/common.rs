@@ -6,6 +6,7 @@ use rlx_core::Result;
 use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
 use rlx_core::target::Target;
+use rlx_core::types::{BlockFormat, DType};
 use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::cuda::texts::Folders;
@@ -133,6 +134,17 @@ pub fn watched() -> (Arc<TestDevice>, Arc<Mutex<Vec<u32>>>) {
     let rows = Arc::default();
     let driver = Watched { driver: driver(), rows: Arc::clone(&rows) };
     (Arc::new(CudaDevice::new(Box::new(driver))), rows)
+}
+
+/// Types of caches that tests try.
+pub const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
+
+/// How far a function may be off where its value is nearly zero.
+pub const NEAR_ZERO: f64 = 1e-7;
+
+/// Devices that sum in different ways: warps of 64 lanes have no tensor cores that these texts use.
+pub fn devices() -> Vec<Arc<TestDevice>> {
+    vec![plain_device(), emulated(64, Watch::Nothing)]
 }
 
 /// One device for all tests of operators.

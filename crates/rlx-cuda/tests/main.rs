@@ -5,6 +5,8 @@ mod begun;
 #[path = "../../../tests/support/blocks.rs"]
 mod blocks;
 mod common;
+#[path = "../../../tests/support/decoder.rs"]
+mod decoder;
 mod emulator;
 mod experts;
 mod fake;
@@ -25,6 +27,8 @@ mod nvrtc;
 mod operators;
 #[path = "../../../tests/support/packed_rows.rs"]
 mod packed_rows;
+#[path = "../../../tests/support/recorded.rs"]
+mod recorded;
 mod recorder;
 mod recurrent;
 mod rocm;

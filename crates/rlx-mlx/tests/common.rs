@@ -9,6 +9,7 @@ use rlx_core::ops::Op;
 use rlx_core::reference::{self, View};
 use rlx_core::runtime::device::graph::GraphDevice;
 use rlx_core::target::Target;
+use rlx_core::types::DType;
 use rlx_mlx::{Installed, Mlx, Options};
 use std::path::Path;
 use std::process::Command;
@@ -60,6 +61,22 @@ pub fn device_with(how: Options) -> Arc<TestDevice> {
 pub fn device() -> Arc<TestDevice> {
     static DEVICE: OnceLock<Arc<TestDevice>> = OnceLock::new();
     DEVICE.get_or_init(own_device).clone()
+}
+
+/// Types of caches that tests try.
+pub const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+/// How far a function may be off where its value is nearly zero.
+pub const NEAR_ZERO: f64 = 3e-7;
+
+/// As tests that executors share ask for it.
+pub fn plain_device() -> Arc<TestDevice> {
+    device()
+}
+
+/// As tests that executors share ask for them.
+pub fn devices() -> [Arc<TestDevice>; 1] {
+    [device()]
 }
 
 /// What the executor takes.

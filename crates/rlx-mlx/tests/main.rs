@@ -5,6 +5,8 @@ mod begun;
 #[path = "../../../tests/support/blocks.rs"]
 mod blocks;
 mod common;
+#[path = "../../../tests/support/decoder.rs"]
+mod decoder;
 #[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
 #[path = "../../../tests/support/language.rs"]
@@ -15,6 +17,8 @@ mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
 mod operators;
+#[path = "../../../tests/support/recorded.rs"]
+mod recorded;
 #[path = "../../../tests/support/session.rs"]
 mod session;
 #[path = "../../../tests/support/skip.rs"]

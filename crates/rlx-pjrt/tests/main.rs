@@ -12,6 +12,8 @@ mod model;
 mod moves;
 mod operators;
 mod plugin;
+#[path = "../../../tests/support/recorded.rs"]
+mod recorded;
 #[path = "../../../tests/support/skip.rs"]
 mod skip;
 #[path = "../../../tests/support/step.rs"]

@@ -1,20 +1,16 @@
 //! Operators of language models on XLA's CPU device, against `rlx_core::reference`.
 
 use crate::common::*;
-use rlx_core::ir::lir::Space;
+use crate::step::{cache, ids, rows_of, table};
+
 use rlx_core::ops::{
-    Attention, Epilogue, Gather, KvWrite, MatMul, Op, RmsNorm, Rope, RopeScaling, RopeStyle,
-    RopeTable, Sample, TakeRows, Unary,
+    Attention, Epilogue, Gather, KvWrite, MatMul, Op, RmsNorm, Rope, RopeStyle, Sample, TakeRows,
+    Unary,
 };
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use std::collections::BTreeSet;
-
-fn ids(xs: &[u32]) -> Operand {
-    let ty = Type::tensor(DType::U32, Shape::of(&[xs.len() as u64]));
-    Operand { space: Space::Input, ty, bytes: u32_bytes(xs) }
-}
 
 /// Types of weights that are decoded.
 fn decoded() -> Vec<DType> {
@@ -94,17 +90,6 @@ fn norms_of_rows() {
     }
 }
 
-fn table(dims: usize, context: u64) -> Operand {
-    let op = RopeTable { base: 10000.0, dims, context, scaling: RopeScaling::None };
-    let rows = op.low_rows() + op.high_rows();
-    weight(DType::F32, &[rows, dims as u64 / 2, 2], f32_bytes(&op.compute(None)))
-}
-
-/// The first `len` rows of `width` f32.
-fn rows_of(bytes: &[u8], len: usize, width: usize) -> &[u8] {
-    &bytes[..4 * len * width]
-}
-
 #[test]
 fn heads_turn_in_both_styles_and_the_rest_passes_through() {
     if !ready("operators::heads_turn_in_both_styles_and_the_rest_passes_through") {
@@ -129,11 +114,6 @@ fn heads_turn_in_both_styles_and_the_rest_passes_through() {
 }
 
 const CACHES: [DType; 3] = [DType::F32, DType::F16, DType::Block(BlockFormat::Q8_0)];
-
-fn cache(rng: &mut Rng, dtype: DType, heads: u64, capacity: u64, e: u64) -> Operand {
-    let n = (heads * capacity) as usize;
-    state(dtype, &[heads, capacity, e], random_weights(rng, dtype, n, e as usize))
-}
 
 #[test]
 fn caches_take_real_rows_and_nothing_once_done() {

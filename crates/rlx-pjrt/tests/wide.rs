@@ -14,6 +14,8 @@ mod graphs;
 mod language;
 #[path = "../../../tests/support/load.rs"]
 mod load;
+#[path = "../../../tests/support/recorded.rs"]
+mod recorded;
 mod recurrent;
 #[path = "../../../tests/support/session.rs"]
 mod session;

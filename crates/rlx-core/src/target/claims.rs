@@ -58,6 +58,33 @@ impl PartialEq for KernelClaim {
 
 impl Eq for KernelClaim {}
 
+/// A row of an executor's table: a claim, and what builds the kernel or writes the operator's part of a graph.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelRow<B> {
+    /// The operator, and which forms of it.
+    pub claim: KernelClaim,
+    /// What builds it.
+    pub build: B,
+}
+
+impl<B: Copy> KernelRow<B> {
+    /// A row for the operator of this name.
+    pub const fn new(op: &'static str, takes: Takes, build: B) -> Self {
+        KernelRow { claim: KernelClaim { op, takes }, build }
+    }
+
+    /// The claims of all rows: those of the first `N`, of a table that has so many.
+    pub const fn claims<const N: usize>(rows: &[KernelRow<B>]) -> [KernelClaim; N] {
+        let mut all = [rows[0].claim; N];
+        let mut i = 0;
+        while i < N {
+            all[i] = rows[i].claim;
+            i += 1;
+        }
+        all
+    }
+}
+
 /// The operators that a target claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {

@@ -11,7 +11,7 @@ mod options;
 mod policy;
 mod precision;
 
-pub use claims::{Claims, KernelClaim, Path, Takes};
+pub use claims::{Claims, KernelClaim, KernelRow, Path, Takes};
 pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
 pub use fusion_target::FusionTarget;

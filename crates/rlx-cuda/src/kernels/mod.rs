@@ -65,7 +65,7 @@ use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
 use rlx_core::ops::Alias;
 use rlx_core::plan::WeightPlan;
-use rlx_core::target::{Caches, KernelClaim, RegionLimits, Takes, Target};
+use rlx_core::target::{Caches, KernelClaim, KernelRow, RegionLimits, Takes, Target};
 use rlx_core::types::{BlockFormat, DType, Scalar, Type};
 use rlx_core::{Code, Error, Result};
 
@@ -214,19 +214,13 @@ impl Context<'_> {
 /// Makes the launches of a step; none where it has nothing to do.
 type Build = fn(&Step, &Context<'_>) -> Result<Vec<Kernel>>;
 
-/// A kernel: the operator it runs, which forms of it, and what builds it.
-struct Row {
-    op: &'static str,
-    takes: Takes,
-    build: Build,
-}
-
-const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
-    Row { op, takes, build }
+/// An operator: its name, which forms of it are taken, and what builds it.
+const fn row(op: &'static str, takes: Takes, build: Build) -> KernelRow<Build> {
+    KernelRow::new(op, takes, build)
 }
 
 /// Every kernel.
-const ROWS: &[Row] = &[
+const ROWS: &[KernelRow<Build>] = &[
     row("gather", gather_axis::takes, gather_axis::run),
     row("rms_norm", rms_norm::takes, rms_norm::rms_norm),
     row("rms_norm_add", rms_norm::takes, rms_norm::rms_norm),
@@ -285,15 +279,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// What the executor's kernels take.
-pub(crate) const KERNELS: &[KernelClaim] = &{
-    let mut all = [KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes }; ROWS.len()];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = KernelClaim { op: ROWS[i].op, takes: ROWS[i].takes };
-        i += 1;
-    }
-    all
-};
+pub(crate) const KERNELS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
 /// The work of every step of a program, with the step's number. `products` says whether the device has a library for
 /// products. Two steps may be one kernel, which has the number of the first.
@@ -330,9 +316,9 @@ fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
         return Ok(Vec::new());
     }
     let types: Vec<&Type> = step.operands.iter().map(|s| &s.ty).collect();
-    let row = ROWS.iter().find(|row| row.op == step.op.name());
+    let row = ROWS.iter().find(|row| row.claim.op == step.op.name());
     let taken = row.ok_or_else(|| "it has no kernel".into());
-    let taken = taken.and_then(|row| (row.takes)(&step.op, &types, cx.target).map(|()| row));
+    let taken = taken.and_then(|row| (row.claim.takes)(&step.op, &types, cx.target).map(|()| row));
     let row = taken.map_err(|why| {
         let what = format!("{} does not run {}: {why}", cx.target.name, step.op.name());
         unsupported(what).at(step.label.clone())

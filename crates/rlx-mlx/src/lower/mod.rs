@@ -32,7 +32,7 @@ use crate::tape::{Kind, Reg, Tape};
 use crate::weights::Packed;
 use rlx_core::ir::mir::{Graph, Node, ParamKind};
 use rlx_core::ops::Op;
-use rlx_core::target::{KernelClaim, Takes, Target};
+use rlx_core::target::{KernelClaim, KernelRow, Takes, Target};
 use rlx_core::types::{DType, Type, ValueId};
 use rlx_core::{Code as ErrorCode, Error, Result};
 use takes::nothing_more;
@@ -126,18 +126,13 @@ fn kind(ty: &Type) -> Result<Kind> {
 /// Writes an operator: its results.
 type Build = fn(&mut Call<'_>) -> Result<Vec<Reg>>;
 
-struct Row {
-    op: &'static str,
-    takes: Takes,
-    build: Build,
-}
-
-const fn row(op: &'static str, takes: Takes, build: Build) -> Row {
-    Row { op, takes, build }
+/// An operator: its name, which forms of it are taken, and what builds it.
+const fn row(op: &'static str, takes: Takes, build: Build) -> KernelRow<Build> {
+    KernelRow::new(op, takes, build)
 }
 
 /// Every operator. Those that are views are never asked whether they are taken.
-const ROWS: &[Row] = &[
+const ROWS: &[KernelRow<Build>] = &[
     row("reshape", nothing_more, views::reshape),
     row("token", nothing_more, views::token),
     row("canvas_ids", nothing_more, views::canvas_ids),
@@ -197,15 +192,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// What the lowerings take.
-pub(crate) const CLAIMS: &[KernelClaim] = &{
-    let mut all = [KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes }; ROWS.len()];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = KernelClaim { op: ROWS[i].op, takes: ROWS[i].takes };
-        i += 1;
-    }
-    all
-};
+pub(crate) const CLAIMS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
 /// A graph as a tape, in words, and what its arguments and results are.
 #[derive(Debug)]
@@ -285,7 +272,7 @@ fn write(
     let name = node.op.name();
     let refuse = |why: String| refused(format!("{} does not run {name}: {why}", target.name));
     target.claims(&node.op, &types).map_err(refuse)?;
-    let row = ROWS.iter().find(|row| row.op == name);
+    let row = ROWS.iter().find(|row| row.claim.op == name);
     let row = row.ok_or_else(|| refuse("it has no kernel".into()))?;
     let operands = node.inputs.iter().map(|v| {
         values[v.0 as usize].clone().ok_or_else(|| Error::internal("an operand is not defined"))

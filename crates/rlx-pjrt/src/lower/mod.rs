@@ -42,7 +42,7 @@ pub(crate) use formats::FORMATS;
 use rlx_core::ir::mir::Graph;
 use rlx_core::ir::verify::verify;
 use rlx_core::ops::{Alias, Op};
-use rlx_core::target::{KernelClaim, Takes};
+use rlx_core::target::{KernelClaim, KernelRow, Takes};
 use rlx_core::types::{DType, Scalar, Type};
 use rlx_core::{Code, Error, Result};
 use std::fmt::Write as _;
@@ -50,19 +50,13 @@ use std::fmt::Write as _;
 /// Writes an operator's lines; its results.
 type Lower = fn(&mut Builder, &Node<'_>) -> Result<Vec<V>>;
 
-/// An operator that has a lowering.
-struct Row {
-    op: &'static str,
-    takes: Takes,
-    lower: Lower,
-}
-
-const fn row(op: &'static str, takes: Takes, lower: Lower) -> Row {
-    Row { op, takes, lower }
+/// An operator: its name, which forms of it are taken, and what builds it.
+const fn row(op: &'static str, takes: Takes, build: Lower) -> KernelRow<Lower> {
+    KernelRow::new(op, takes, build)
 }
 
 /// Every operator.
-const ROWS: &[Row] = &[
+const ROWS: &[KernelRow<Lower>] = &[
     row("gather", gather::takes, gather::gather),
     row("take_rows", gather::takes_rows, gather::take_rows),
     row("rms_norm", norms::takes, norms::rms_norm),
@@ -120,15 +114,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// What the lowerings take.
-pub(crate) const CLAIMS: &[KernelClaim] = &{
-    let mut all = [KernelClaim { op: ROWS[0].op, takes: ROWS[0].takes }; ROWS.len()];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = KernelClaim { op: ROWS[i].op, takes: ROWS[i].takes };
-        i += 1;
-    }
-    all
-};
+pub(crate) const CLAIMS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
 /// A node of the graph, as its lowering sees it.
 pub(crate) struct Node<'a> {
@@ -297,12 +283,13 @@ fn one(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     if let Some(v) = views::constant(b, node)? {
         return Ok(vec![v]);
     }
-    let row = ROWS.iter().find(|row| row.op == node.op.name());
+    let row = ROWS.iter().find(|row| row.claim.op == node.op.name());
     let taken = row.ok_or_else(|| "it has no lowering".into());
-    let taken = taken
-        .and_then(|row| (row.takes)(node.op, &node.types, crate::target::plain()).map(|()| row));
+    let taken = taken.and_then(|row| {
+        (row.claim.takes)(node.op, &node.types, crate::target::plain()).map(|()| row)
+    });
     match taken {
-        Ok(row) => (row.lower)(b, node),
+        Ok(row) => (row.build)(b, node),
         Err(_) if is_view => Ok(vec![views::view(b, node)?]),
         Err(why) => {
             let what = format!("XLA does not run {}: {why}", node.op.name());

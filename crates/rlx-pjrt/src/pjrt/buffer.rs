@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// An element type, by its number in `PJRT_Buffer_Type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // a type is its name
 pub enum Element {
     Bool = 1,
     I8 = 2,
