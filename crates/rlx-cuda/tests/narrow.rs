@@ -45,9 +45,12 @@ fn gated_units_of_narrow_products_are_steps_of_their_own() {
     let silu = Epilogue::Glu(Unary::Silu);
     let op: Op = MatMul { segments: 2, epilogue: silu, ..MatMul::plain() }.into();
     let why = rlx_cuda::target().claims(&op, &[&x.ty, &w.ty, &w.ty]).expect_err("a gate");
-    assert_eq!(why, "it norms no f16, and makes no gated unit of them");
+    assert_eq!(why, "its kernel has no norm and no gated unit for rows of f16");
     let wide = some(&mut rng, Scalar::F32, &[8, 16]);
     let why = rlx_cuda::target().claims(&MatMul::plain().into(), &[&x.ty, &wide.ty]);
-    assert_eq!(why.expect_err("f32"), "it multiplies rows of f16 by the same, not by f32");
+    assert_eq!(
+        why.expect_err("f32"),
+        "its kernel multiplies rows of f16 by weights of that type, not of f32"
+    );
     assert_eq!(run_op(&watched().0, MatMul::plain(), &[x, w])[0].len(), 4 * 8 * 2);
 }

@@ -204,7 +204,7 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "xla-cpu",
-        about: "the CPU through XLA: the programs of a TPU, tested",
+        about: "the CPU through XLA, which runs the programs of a TPU",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
         target: rlx_pjrt::cpu_target,
@@ -216,7 +216,7 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "xla-cuda",
-        about: "an NVIDIA card through XLA: the same, timed beside `cuda`",
+        about: "an NVIDIA card through XLA; no card has run it yet",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
         target: rlx_pjrt::cuda_target,

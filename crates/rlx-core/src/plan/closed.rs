@@ -20,7 +20,7 @@ const INLINE: usize = 1 << 10;
 pub struct Closed {
     /// The graph.
     pub graph: Graph,
-    /// The name of each parameter in the program: of a weight that the host makes, its recipe's.
+    /// The name of each parameter in the program; a weight that the host makes has its recipe's name.
     pub names: Vec<String>,
 }
 

@@ -73,7 +73,7 @@ impl<B: Copy> KernelRow<B> {
         KernelRow { claim: KernelClaim { op, takes }, build }
     }
 
-    /// The claims of all rows: those of the first `N`, of a table that has so many.
+    /// The claims of a table's `N` rows, in its order.
     pub const fn claims<const N: usize>(rows: &[KernelRow<B>]) -> [KernelClaim; N] {
         let mut all = [rows[0].claim; N];
         let mut i = 0;

@@ -39,7 +39,7 @@ fn bank(slice: &Slice) -> Result<[u64; 3]> {
 
 /// Rows of a tile.
 const TILE: u64 = 64;
-/// Rows from which on they are multiplied by tiles, where each expert has a row of them on average.
+/// The fewest rows that are multiplied by tiles; each expert has one of them on average, at least.
 const ROWS: u64 = 16;
 /// Experts whose pairs are counted in shared memory.
 const MOST_EXPERTS: u64 = 4096;

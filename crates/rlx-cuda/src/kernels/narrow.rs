@@ -31,13 +31,13 @@ pub(super) fn is_narrow(step: &Step) -> bool {
 /// Rows, weights, biases and a residual of one narrow type. `x` is operand 0.
 pub(super) fn takes(op: &MatMul, x: &Type, operands: &[&Type]) -> Taken {
     if op.norm.is_some() || matches!(op.epilogue, Epilogue::Glu(_)) {
-        return Err(format!("it norms no {}, and makes no gated unit of them", x.dtype));
+        return Err(format!("its kernel has no norm and no gated unit for rows of {}", x.dtype));
     }
     for (i, ty) in operands.iter().enumerate() {
         takes::is_float(i, ty)?;
         if ty.dtype != x.dtype {
             return Err(format!(
-                "it multiplies rows of {} by the same, not by {}",
+                "its kernel multiplies rows of {} by weights of that type, not of {}",
                 x.dtype, ty.dtype
             ));
         }

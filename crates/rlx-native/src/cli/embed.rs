@@ -57,7 +57,7 @@ pub struct EmbedArgs {
     /// Activation type in matmuls of packed weights: int8, mixed, int16, f16 or f32 [default: f32]
     #[arg(long, value_name = "TYPE", value_parser = activations)]
     activations: Option<Activations>,
-    /// Type of activations and dense weights; sums and vectors stay f32 [default: f32]
+    /// Type of activations between operators; sums, inputs and outputs stay f32 [default: f32]
     #[arg(long, value_name = "TYPE")]
     precision: Option<Floats>,
     /// Write the vectors to this .npy file, one row per text, instead of printing them

@@ -44,7 +44,7 @@ pub struct GraphArgs {
     /// Positions of a language model's caches: tokens of a text at most [default: 4096, or as many as the model takes]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     context: Option<u64>,
-    /// Type of activations and dense weights; sums, inputs and outputs stay f32 [default: f32]
+    /// Type of activations between operators; sums, inputs and outputs stay f32 [default: f32]
     #[arg(long, value_name = "TYPE")]
     precision: Option<Floats>,
     #[command(flatten)]

@@ -24,7 +24,7 @@ pub(super) enum Held<T> {
     Host(Vec<u8>),
     /// On the device, as a tensor of this type.
     Device(Arc<T>, Type),
-    /// Nowhere: a run was given them and failed.
+    /// Nowhere: the run that they were given to failed.
     Lost,
 }
 

@@ -87,7 +87,8 @@ pub trait Backend: Anywhere {
     /// `DeviceLost`.
     fn read(&self, tensor: &Self::Tensor) -> Result<Self::Read>;
 
-    /// The bytes, once they are there; it may wait a while for them. With `wait`, until they are there.
+    /// The bytes of a read, or nothing if they are not there yet. With `wait` it returns once they are there; without,
+    /// it may wait a while.
     ///
     /// # Errors
     /// What the runs before it failed with.

@@ -283,7 +283,7 @@ impl<B: Backend> State<B> {
         }
         session.outputs = None;
         let mut arguments = Vec::with_capacity(built.sources.len());
-        // What does not change comes first: only the states are lost where it fails behind.
+        // Weights and inputs come first: where one of them fails, no state is lost.
         let mut fixed = Vec::with_capacity(built.sources.len());
         for source in &built.sources {
             fixed.push(match source {
