@@ -183,8 +183,9 @@ fn networks(d: &Arc<TestDevice>) {
 /// What a device asks its compiler for: by programs of language models, and by networks' operators.
 fn texts() -> BTreeSet<Text> {
     let mut all = BTreeSet::new();
-    for products in [false, true] {
-        let (device, texts) = recorder(products);
+    // A card that has nothing of its own, and one that has all.
+    for has in [false, true] {
+        let (device, texts) = recorder(has, has);
         for (file, kv) in MODELS {
             let mut options = ModelOptions::chat(16);
             options.compile.kv = *kv;

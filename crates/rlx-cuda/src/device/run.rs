@@ -170,9 +170,16 @@ impl<D: Driver> CudaDevice<D> {
                 Part::Kernel(function, kernel) => {
                     let arguments =
                         kernel.arguments.iter().map(parameter).collect::<Result<_>>()?;
-                    let &Kernel { threads, early, .. } = kernel;
+                    let &Kernel { threads, shared, early, .. } = kernel;
                     let grid = kernel.grid_of(key.tokens);
-                    Work::Launch(Launch { function: *function, grid, threads, arguments, early })
+                    Work::Launch(Launch {
+                        function: *function,
+                        grid,
+                        threads,
+                        shared,
+                        arguments,
+                        early,
+                    })
                 }
                 Part::Product(p) => {
                     let rows = p.per_token.map_or(u64::MAX, |n| n.saturating_mul(key.tokens));

@@ -186,6 +186,10 @@ impl Cuda {
             driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
             warp: warp as u32,
             memory: context.total_mem().map_err(unavailable)? as u64,
+            processors: attribute(
+                sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+            )? as u32,
+            bulk_copies: major >= 9,
         };
         let arch = u32::try_from(10 * major + minor).unwrap_or(0);
         let texts = Texts::new(arch, compiler, folders)?;
@@ -221,6 +225,14 @@ impl Cuda {
         let function = functions.get(&launch.function);
         let &Function { ref function, waits } =
             function.ok_or_else(|| missing("function", launch.function))?;
+        if launch.shared > 0 {
+            // More than 48 KiB want to be asked for.
+            let most =
+                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function
+                .set_attribute(most, launch.shared as i32)
+                .map_err(|e| error("a launch's shared memory", e))?;
+        }
         let mut values = Vec::with_capacity(launch.arguments.len());
         for argument in &launch.arguments {
             values.push(match *argument {
@@ -243,7 +255,7 @@ impl Cuda {
             blockDimX: launch.threads,
             blockDimY: 1,
             blockDimZ: 1,
-            sharedMemBytes: 0,
+            sharedMemBytes: launch.shared,
             hStream: self.stream.cu_stream(),
             attrs: &mut starts,
             numAttrs: (self.overlaps && waits && launch.early && early).into(),

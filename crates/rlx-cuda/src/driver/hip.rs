@@ -161,7 +161,15 @@ impl Hip {
         let driver = format!("HIP {}.{}", version / 10_000_000, version / 100_000 % 100);
         let [major, minor] = card.api.compiler.numbers();
         Ok(Hip {
-            info: DriverInfo { name, arch, driver, warp, memory },
+            info: DriverInfo {
+                name,
+                arch,
+                driver,
+                warp,
+                memory,
+                processors: 0,
+                bulk_copies: false,
+            },
             version: format!("{version} {major}.{minor}"),
             cache,
             lists: Lock::default(),

@@ -25,6 +25,10 @@ pub struct DriverInfo {
     pub warp: u32,
     /// Bytes of memory.
     pub memory: u64,
+    /// Multiprocessors.
+    pub processors: u32,
+    /// Whether bytes are copied into shared memory while a block does something else (`cp.async.bulk`).
+    pub bulk_copies: bool,
 }
 
 /// A place in a buffer.
@@ -54,6 +58,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes of shared memory beside what the text declares.
+    pub shared: u32,
     /// The function's arguments.
     pub arguments: Vec<Parameter>,
     /// Whether it may start while the launch before it runs, if the card does that.

@@ -1,6 +1,7 @@
 //! `matmul`: products of f32 rows with up to four dense or packed weights, in one launch.
 
 use super::narrow;
+use super::stream::Stream;
 use super::takes::{self, Taken};
 use super::{Context, Emit, Kernel, THREADS, decoder, matrix, mismatch, scalar, unsupported};
 use rlx_core::Result;
@@ -60,18 +61,20 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
-    let one = one_row(step, cx, [m, k])?;
+    let stream = Stream::of(step, op, cx, [m, k])?;
+    let one = one_row(step, cx, [m, k])?.filter(|_| stream.is_none());
     let of_lanes = one.map_or(1, |lanes| {
         let weights = &step.operands[parts.weights..parts.weights + step.results.len()];
         let n: u64 = weights.iter().filter_map(|w| Some(matrix(w).ok()?.0)).sum();
         columns_of(n, THREADS / lanes)
     });
     // More columns of a block read a row of x less often, and leave fewer blocks.
-    let (columns, threads) = match one {
-        Some(lanes) => (of_lanes * (THREADS / lanes), THREADS),
-        None if m == 1 => (6, THREADS),
-        None if few => (2, 128),
-        None => (64, 256),
+    let (columns, threads) = match (&stream, one) {
+        (Some(stream), _) => (stream.columns(), stream.threads()),
+        (_, Some(lanes)) => (of_lanes * (THREADS / lanes), THREADS),
+        _ if m == 1 => (6, THREADS),
+        _ if few => (2, 128),
+        _ => (64, 256),
     };
     let mut emit = cx.emit(step);
     let mut parameters = Parameters { emit: &mut emit, text: Vec::new() };
@@ -141,7 +144,9 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.define("K", super::word(k)?);
     emit.size("M", m)?;
     let threads = threads as u32;
-    let kernel = if let Some(lanes) = one {
+    let kernel = if let Some(stream) = stream {
+        stream.kernel(emit, blocks, cx)
+    } else if let Some(lanes) = one {
         emit.size("COLUMNS", of_lanes)?;
         emit.size("THREADS", threads.into())?;
         emit.size("LANES", lanes)?;

@@ -48,6 +48,7 @@ mod softmax;
 mod sort;
 mod standardise;
 mod state_write;
+mod stream;
 mod take_rows;
 mod takes;
 mod tensor_axes;
@@ -59,7 +60,7 @@ mod weighted_sum;
 
 pub use emit::{Argument, Memory};
 
-use crate::driver::Floats;
+use crate::driver::{Driver, DriverInfo, Floats};
 use emit::Emit;
 use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
@@ -92,6 +93,8 @@ pub struct Kernel {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes of shared memory beside what the text declares.
+    pub shared: u32,
     /// Whether it may start while the kernel before it runs.
     pub early: bool,
     /// Bytes of scratch memory, from its start on, that its own blocks leave each other.
@@ -183,14 +186,40 @@ impl Kernel {
     }
 }
 
+/// What kernels depend on of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Card {
+    /// Whether it has a library for products.
+    pub products: bool,
+    /// Whether it copies bytes into shared memory behind a block's back.
+    pub bulk_copies: bool,
+    /// Multiprocessors.
+    pub processors: u32,
+}
+
+impl Card {
+    /// A driver's.
+    pub fn of(driver: &impl Driver) -> Card {
+        let &DriverInfo { processors, bulk_copies, .. } = driver.info();
+        Card { products: driver.has_products(), bulk_copies, processors }
+    }
+
+    /// The cards whose kernels are others.
+    pub fn others(self) -> impl Iterator<Item = Card> {
+        let all = [(false, false), (false, true), (true, false), (true, true)];
+        let all = all.map(|(products, bulk_copies)| Card { products, bulk_copies, ..self });
+        all.into_iter().filter(move |card| *card != self)
+    }
+}
+
 /// What kernels depend on beside their step.
 pub(crate) struct Context<'a> {
     /// Where weights are.
     pub plan: &'a WeightPlan,
     /// The state that is the control block, if the program has one.
     pub control: Option<u32>,
-    /// Whether the card has a library for products.
-    pub products: bool,
+    /// The card.
+    pub card: Card,
     /// The device as the compiler sees it.
     pub target: &'a Target,
 }
@@ -281,17 +310,17 @@ const ROWS: &[KernelRow<Build>] = &[
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
-/// The work of every step of a program, with the step's number. `products` says whether the device has a library for
-/// products. Two steps may be one kernel, which has the number of the first.
+/// The work of every step of a program, with the step's number. Two steps may be one kernel, which has the number of the
+/// first.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
 pub(crate) fn work_of(
     program: &Program,
     plan: &WeightPlan,
-    (products, target): (bool, &Target),
+    (card, target): (Card, &Target),
 ) -> Result<Vec<(u32, Work)>> {
-    let cx = Context { plan, control: program.control.map(|c| c.state), products, target };
+    let cx = Context { plan, control: program.control.map(|c| c.state), card, target };
     let cut = program.cut().map(|c| c.step);
     let (mut all, mut i) = (Vec::new(), 0);
     while let Some(step) = program.steps.get(i) {
@@ -356,6 +385,7 @@ impl Emit<'_> {
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),
             threads,
+            shared: 0,
             early: true,
             scratch: 0,
             counts: 0,

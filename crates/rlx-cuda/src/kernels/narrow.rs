@@ -70,7 +70,7 @@ fn products(step: &Step) -> Result<Vec<One<'_>>> {
 
 /// The library's products; `None` where it has none of this form.
 pub(super) fn by_library(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
-    let Some(x) = step.operands.first().filter(|_| cx.products && step.part.is_none()) else {
+    let Some(x) = step.operands.first().filter(|_| cx.card.products && step.part.is_none()) else {
         return Ok(None);
     };
     let (Some(floats), (m, k)) = (floats(x.ty.dtype), matrix(x)?) else { return Ok(None) };

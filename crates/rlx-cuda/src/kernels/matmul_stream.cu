@@ -1,0 +1,173 @@
+// matmul      y[n] = epilogue(sum over k of x[k] * W[n, k]), for one row of x and up to four weights
+// shapes      x f32[K]    W FORMAT[N, K]    y f32[N]    norm f32[K]: x is its RMS norm first    K a multiple of 32
+// bytes       W once; x from a cache once for each block and weight
+// launch      as many blocks of THREADS as run at once, each of which takes stages of COLUMNS columns in turn. What it
+//             takes next is on its way to a ring of SLOTS stages in shared memory, from before the kernel waits for the
+//             one before it. Groups of LANES have EACH columns of a stage, a lane 32 elements of k in each of STEPS
+//             steps, whose x it keeps in registers
+// numerics    f32; a sum for each lane in order of k, then a tree for each warp, then warps in order; the norm's root
+//             multiplies the sum
+#define WARPS (LANES / WARP)
+#define GROUPS (THREADS / LANES)
+#define COLUMNS (GROUPS * EACH)
+// Whether every lane has elements in every step.
+#define IS_FULL (LANES * STEPS * 32 == K)
+
+// The lane's elements of x, times the norm's weights, in the order in which `Wide` has them, and their sums by chunk.
+template <class F>
+struct Own {
+    float v[STEPS][32], totals[STEPS][32 / Wide<F>::CHUNK];
+    __device__ __forceinline__ Own(const float* __restrict__ x, const float* __restrict__ by, u32 lane) {
+        const u32 chunk = Wide<F>::CHUNK;
+#pragma unroll
+        for (u32 s = 0; s < STEPS; s++) {
+            // What a lane of the last step reads that has no elements is read by nobody.
+            u32 t = IS_FULL ? s * LANES + lane : min(s * LANES + lane, K / 32 - 1u);
+#pragma unroll
+            for (u32 c = 0; c < 32 / chunk; c++) {
+                u32 at = Wide<F>::at(t, c);
+                totals[s][c] = 0.0f;
+#pragma unroll
+                for (u32 i = 0; i < chunk; i += 4) {
+                    float4 four = *(const float4*)(x + at + i);
+#ifdef NORM
+                    float4 w = *(const float4*)(by + at + i);
+                    four.x *= w.x, four.y *= w.y, four.z *= w.z, four.w *= w.w;
+#endif
+                    float* to = v[s] + c * chunk + i;
+                    to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+                    totals[s][c] += (four.x + four.y) + (four.z + four.w);
+                }
+            }
+        }
+    }
+    // The lane's part of a product with a row of weights.
+    __device__ __forceinline__ float product(const u8* row, u32 lane) const {
+        float sum = 0.0f;
+#pragma unroll
+        for (u32 s = 0; s < STEPS; s++) {
+            u32 t = s * LANES + lane;
+            if (IS_FULL || t < K / 32) sum += Wide<F>::sum(row, t, v[s], totals[s]);
+        }
+        return sum;
+    }
+};
+
+// The same for two weights, whose types may be one.
+template <class F, class Up>
+struct Pair {
+    Own<F> own;
+    Own<Up> other;
+    __device__ __forceinline__ Pair(const float* __restrict__ x, const float* __restrict__ by, u32 lane)
+        : own(x, by, lane), other(x, by, lane) {}
+    __device__ __forceinline__ const Own<Up>& up() const { return other; }
+};
+template <class F>
+struct Pair<F, F> {
+    Own<F> own;
+    __device__ __forceinline__ Pair(const float* __restrict__ x, const float* __restrict__ by, u32 lane) : own(x, by, lane) {}
+    __device__ __forceinline__ const Own<F>& up() const { return own; }
+};
+template <class F>
+struct Named {
+    typedef F Type;
+};
+#ifndef GLU
+#define UP_FORMAT F
+#endif
+
+#ifdef NORM
+// What the norm multiplies with.
+__device__ __forceinline__ float root_of(const float* __restrict__ x) {
+    float square = 0.0f;
+    for (u32 k = threadIdx.x * 4; k < K; k += THREADS * 4) {
+        float4 four = *(const float4*)(x + k);
+        square = fmaf(four.x, four.x, fmaf(four.y, four.y, fmaf(four.z, four.z, fmaf(four.w, four.w, square))));
+    }
+    return rsqrtf(block_sum<THREADS>(square) / float(K) + EPS);
+}
+#endif
+
+// Asks for a stage's rows of a weight.
+__device__ __forceinline__ void fetch(const Segment s, u32 block, u8* slot, u64* barrier) {
+    u32 first = block * COLUMNS, count = min(s.n - first, COLUMNS);
+#ifdef GLU
+    begin_round(barrier, count * (s.row_bytes + UP_ROW_BYTES));
+    copy_bulk(slot + COLUMNS * s.row_bytes, s.up + size_t(first) * UP_ROW_BYTES, count * UP_ROW_BYTES, barrier);
+#else
+    begin_round(barrier, count * s.row_bytes);
+#endif
+    copy_bulk(slot, s.w + size_t(first) * s.row_bytes, count * s.row_bytes, barrier);
+}
+
+KERNEL_OF(matmul_stream, THREADS)(PARAMETERS) {
+#ifndef NORM
+    const float* norm = nullptr;
+#endif
+    SHARED_BYTES(ring);
+    __shared__ __align__(8) u64 barriers[SLOTS];
+    // Stages take turns with them, so that one barrier a stage is enough.
+    __shared__ float parts[2][THREADS / WARP][EACH];
+#ifdef GLU
+    __shared__ float up_parts[2][THREADS / WARP][EACH];
+#endif
+    u32 stages = (STAGES - 1 - blockIdx.x) / gridDim.x + 1;
+    auto ask = [&](u32 stage) {
+        u32 block = blockIdx.x + stage * gridDim.x, slot = stage % SLOTS;
+#define COMPUTE(F, ...) fetch(Segment{__VA_ARGS__}, block, ring + slot * SLOT_BYTES, barriers + slot)
+        SEGMENTS
+#undef COMPUTE
+    };
+    if (threadIdx.x == 0) {
+        make_barriers(barriers, SLOTS);
+        for (u32 stage = 0; stage < min(SLOTS, stages); stage++) ask(stage);
+    }
+    __syncthreads();
+    wait_for_previous();
+    u32 group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+#ifdef NORM
+    float root = root_of(x);
+#else
+    float root = 1.0f;
+#endif
+    u32 stage = 0, block = blockIdx.x;
+    // This block's stages of one weight.
+    auto compute = [&](auto named, const Segment s, u32 blocks) {
+        typedef typename decltype(named)::Type F;
+        if (block < blocks) {
+            const Pair<F, UP_FORMAT> of(x, norm, lane);
+            for (; block < blocks; block += gridDim.x, stage++) {
+                wait_for_round(barriers + stage % SLOTS, stage / SLOTS);
+                const u8* slot = ring + stage % SLOTS * SLOT_BYTES;
+                u32 first = block * COLUMNS, turn = stage % 2;
+                float sums[EACH];
+#pragma unroll
+                for (u32 c = 0; c < EACH; c++) sums[c] = of.own.product(slot + (group * EACH + c) * s.row_bytes, lane);
+                put_sums<EACH>(sums, parts[turn]);
+#ifdef GLU
+                const u8* up_slot = slot + COLUMNS * s.row_bytes;
+#pragma unroll
+                for (u32 c = 0; c < EACH; c++) {
+                    sums[c] = of.up().product(up_slot + (group * EACH + c) * UP_ROW_BYTES, lane);
+                }
+                put_sums<EACH>(sums, up_parts[turn]);
+#endif
+                // Behind it all sums are there, and the slot is read no more.
+                __syncthreads();
+                if (threadIdx.x == 0 && stage + SLOTS < stages) ask(stage + SLOTS);
+                u32 n = first + threadIdx.x, from = threadIdx.x / EACH * WARPS, c = threadIdx.x % EACH;
+                if (threadIdx.x < COLUMNS && n < s.n) {
+                    float v = all_of<WARPS>(parts[turn] + from, c) * root, u = 0.0f;
+#ifdef GLU
+                    u = all_of<WARPS>(up_parts[turn] + from, c) * root;
+#endif
+                    s.y[n] = EPILOGUE(v, u, 0, n);
+                }
+            }
+        }
+        block -= blocks;
+    };
+#undef SEGMENT
+#define SEGMENT(F, BLOCKS, ...) compute(Named<F>(), Segment{__VA_ARGS__}, BLOCKS);
+    SEGMENTS
+}
