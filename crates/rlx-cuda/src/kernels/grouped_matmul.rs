@@ -5,6 +5,7 @@
 //! read and decoded once for each of these, and its rows once for each 64 columns.
 
 use super::library::Scratch;
+use super::stream::{Ring, Rows, Stage, are_aligned};
 use super::takes::{self, Taken};
 use super::{Argument, Context, Emit, Kernel, decoder, mismatch, scalar, unsupported};
 use rlx_core::Result;
@@ -127,6 +128,9 @@ fn products(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul, i: usize) -> R
     emit.define("EPILOGUE(v, u, expert, n)", result);
     let is_own = step.operands[0].ty.shape.rank() == 3;
     emit.define("X_ROW(m, pair)", if is_own { "pair" } else { "m" });
+    if is_own {
+        emit.define("OWN_ROWS", "");
+    }
     let (_, top_k) = super::matrix(&step.operands[parts.ids])?;
     // The preprocessor computes with it.
     emit.define("K", super::word(k)?);
@@ -146,6 +150,30 @@ fn residual(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul) -> Result<&'st
     Ok(", const float* residual")
 }
 
+/// The ring by which the rows of experts come to one row of x, on a card with bulk copies.
+fn ring(step: &Step, cx: &Context<'_>, op: &GroupedMatMul, i: usize) -> Result<Option<Ring>> {
+    let parts = op.parts();
+    let (rows, top_k) = super::matrix(&step.operands[parts.ids])?;
+    if !cx.card.bulk_copies || rows != 1 || !are_aligned(&step.operands, step, cx)? {
+        return Ok(None);
+    }
+    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
+    let (mut matrices, mut length) = (Vec::new(), 0);
+    for w in &step.operands[parts.banks + i..][..if is_glu { 2 } else { 1 }] {
+        let [_, n, k] = bank(w)?;
+        let Some(bytes) = w.ty.dtype.row_bytes(k) else { return Ok(None) };
+        // An expert begins where the one before it ends.
+        if n.saturating_mul(bytes) % 16 != 0 {
+            return Ok(None);
+        }
+        matrices.push(Rows { bytes, count: n });
+        length = k;
+    }
+    let stage =
+        if op.epilogue.sums() { Stage::OfExperts(top_k) } else { Stage::OfAll { times: top_k } };
+    Ok(Ring::of(length, &matrices, stage))
+}
+
 /// A bank's products, a block for a row and an expert, or for a row whose experts are summed.
 fn of_rows(
     step: &Step,
@@ -157,6 +185,7 @@ fn of_rows(
     let ids = &step.operands[parts.ids];
     let (rows, top_k) = super::matrix(ids)?;
     let [_, n, _] = bank(&step.operands[parts.banks + i])?;
+    let ring = ring(step, cx, op, i)?;
     let mut emit = cx.emit(step);
     products(&mut emit, step, op, i)?;
     emit.argument(ids)?;
@@ -168,6 +197,17 @@ fn of_rows(
     }
     more += residual(&mut emit, step, op)?;
     emit.define("SUM_PARAMETERS", more);
+    if let Some(ring) = ring {
+        emit.argument(y)?;
+        let each = if op.epilogue.sums() { 1 } else { top_k };
+        let stages = each * n.div_ceil(ring.columns);
+        return ring.kernel(
+            emit,
+            ("grouped_stream", include_str!("grouped_stream.cu")),
+            stages,
+            cx,
+        );
+    }
     emit.late_rows();
     emit.argument(y)?;
     let text = concat!(include_str!("row_products.cuh"), include_str!("grouped_matmul.cu"));

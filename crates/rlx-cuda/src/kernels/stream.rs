@@ -1,4 +1,4 @@
-//! A product of one row whose weights come as a stream: what a block multiplies next is on its way to shared memory while
+//! Products of one row whose weights come as a stream: what a block multiplies next is on its way to shared memory while
 //! it multiplies, on cards with bulk copies.
 //!
 //! A row of `K` and `N` columns take `2 N K` operations and move the weights' bytes once. A processor of an H200 needs
@@ -15,6 +15,8 @@ const LANES: u64 = 512;
 const THREADS: u64 = 256;
 /// Steps of a lane at most: it keeps 32 elements of x for each.
 const STEPS: u64 = 2;
+/// Columns of a stage that a group of lanes may have.
+const EACH: [u64; 4] = [8, 4, 2, 1];
 /// Bytes of a stage that has several columns of a group of lanes, and of all stages of a block.
 const STAGE: u64 = 36 << 10;
 const RING: u64 = 100 << 10;
@@ -25,72 +27,118 @@ const BLOCKS: u64 = 2;
 /// Processors of a card for which stages are chosen: texts are the same for all.
 const PROCESSORS: u64 = 132;
 
+/// A matrix of which a stage has some rows.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// Bytes of a row.
+    pub bytes: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Rows {
+    /// Whether stages of so many rows are whole steps of 16 bytes, the last one too.
+    fn are_whole(self, stage: u64) -> bool {
+        let whole = |rows: u64| (rows * self.bytes).is_multiple_of(16);
+        whole(stage) && whole(self.count % stage)
+    }
+}
+
+/// What a stage has.
+#[derive(Clone, Copy)]
+pub(super) enum Stage {
+    /// Rows of one of the matrices.
+    OfOne,
+    /// The same rows of all matrices, for each of so many experts.
+    OfAll { times: u64 },
+    /// The same rows of so many experts, one for each group of lanes.
+    OfExperts(u64),
+}
+
 /// How a block's threads and stages are shared out.
-pub(super) struct Stream {
+pub(super) struct Ring {
     lanes: u64,
     steps: u64,
     groups: u64,
     /// Columns of a stage that a group of lanes has.
     each: u64,
+    /// Columns of a stage.
+    pub columns: u64,
     /// Bytes of a stage.
     slot: u64,
     slots: u64,
 }
 
-impl Stream {
-    /// `None` where the card has no such copies, or rows do not come in steps of them.
-    pub fn of(
+impl Ring {
+    /// For rows of `k` elements. `None` where they do not come in steps of bulk copies.
+    pub fn of(k: u64, matrices: &[Rows], stage: Stage) -> Option<Ring> {
+        if k == 0 || !k.is_multiple_of(32) || matrices.iter().any(|m| m.bytes == 0) {
+            return None;
+        }
+        let blocks = k / 32;
+        let steps = blocks.div_ceil(LANES);
+        let lanes = blocks.div_ceil(steps).next_multiple_of(32);
+        let own = (THREADS / lanes).max(1);
+        let bytes = matrices.iter().map(|m| m.bytes);
+        // Groups of lanes, how many of them have columns of their own, and bytes of such a column.
+        let (groups, of_columns, column) = match stage {
+            Stage::OfOne => (own, own, bytes.max()?),
+            Stage::OfAll { .. } => (own, own, bytes.sum()),
+            Stage::OfExperts(n) => (n, 1, bytes.sum()),
+        };
+        let columns = |each: u64| of_columns * each;
+        let stages = |each: u64| {
+            let mut of = matrices.iter().map(|m| m.count.div_ceil(columns(each)));
+            match stage {
+                Stage::OfOne => of.sum(),
+                Stage::OfAll { times } => of.next().unwrap_or(0) * times,
+                Stage::OfExperts(_) => of.next().unwrap_or(0),
+            }
+        };
+        // Columns of the block that has most of them.
+        let busiest = |each: &u64| stages(*each).div_ceil(PROCESSORS * BLOCKS) * columns(*each);
+        let slot = |each: u64| groups * each * column;
+        let slots = |each: u64| RING.checked_div(slot(each)).unwrap_or(0).min(SLOTS);
+        let fits = |each: &u64| {
+            let whole = matrices.iter().all(|m| m.are_whole(columns(*each)));
+            whole && slots(*each) >= 2 && (*each == 1 || slot(*each) <= STAGE || column % 16 != 0)
+        };
+        let each = EACH.into_iter().filter(fits).min_by_key(busiest)?;
+        let fits = steps <= STEPS && groups * lanes <= 1024;
+        fits.then(|| Ring {
+            lanes,
+            steps,
+            groups,
+            each,
+            columns: columns(each),
+            slot: slot(each),
+            slots: slots(each),
+        })
+    }
+
+    /// The ring of a matmul's step of `m` rows, on a card with bulk copies.
+    pub fn of_matmul(
         step: &Step,
         op: &MatMul,
         cx: &Context<'_>,
         [m, k]: [u64; 2],
-    ) -> Result<Option<Stream>> {
-        if !cx.card.bulk_copies || m != 1 || k == 0 || !k.is_multiple_of(32) {
+    ) -> Result<Option<Ring>> {
+        if !cx.card.bulk_copies || m != 1 || !are_aligned(&step.operands, step, cx)? {
             return Ok(None);
-        }
-        let emit = cx.emit(step);
-        for operand in &step.operands {
-            if !emit.place(operand)?.offset.is_multiple_of(16) {
-                return Ok(None);
-            }
         }
         let first = op.parts().weights;
-        let weights = &step.operands[first..first + op.segments];
-        // What is on its way before the kernel waits has to be there already.
-        let row = |w: &Slice| {
-            let bytes = w.ty.dtype.row_bytes(k).filter(|b| b.is_multiple_of(16));
-            bytes.filter(|_| w.space == Space::Weight)
-        };
-        let Some(rows) = weights.iter().map(row).collect::<Option<Vec<u64>>>() else {
-            return Ok(None);
-        };
+        let mut matrices = Vec::new();
+        for w in &step.operands[first..first + op.segments] {
+            // What is on its way before the kernel waits has to be there already.
+            let bytes = w.ty.dtype.row_bytes(k).filter(|_| w.space == Space::Weight);
+            let Some(bytes) = bytes else { return Ok(None) };
+            let (count, _) = super::matrix(w)?;
+            if count > 0 {
+                matrices.push(Rows { bytes, count });
+            }
+        }
         let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
-        // Bytes of a column of the widest weight.
-        let column =
-            if is_glu { rows.iter().sum() } else { rows.iter().copied().max().unwrap_or(0) };
-        let blocks = k / 32;
-        let steps = blocks.div_ceil(LANES);
-        let lanes = blocks.div_ceil(steps).next_multiple_of(32);
-        let groups = (THREADS / lanes).max(1);
-        let ns: Vec<u64> =
-            step.results.iter().map(|y| y.ty.shape.last().as_static().unwrap_or(0)).collect();
-        // Columns of the block that has most of them.
-        let busiest = |each: u64| {
-            let stages: u64 = ns.iter().map(|n| n.div_ceil(groups * each)).sum();
-            stages.div_ceil(PROCESSORS * BLOCKS) * each
-        };
-        let fits = |each: &u64| *each == 1 || groups * each * column <= STAGE;
-        let each =
-            [4, 2, 1].into_iter().filter(fits).min_by_key(|each| busiest(*each)).unwrap_or(1);
-        let slot = groups * each * column;
-        let slots = RING.checked_div(slot).unwrap_or(0).min(SLOTS);
-        let fits = steps <= STEPS && slots >= 2;
-        Ok(fits.then_some(Stream { lanes, steps, groups, each, slot, slots }))
-    }
-
-    /// Columns of a stage.
-    pub fn columns(&self) -> u64 {
-        self.groups * self.each
+        Ok(Ring::of(k, &matrices, if is_glu { Stage::OfAll { times: 1 } } else { Stage::OfOne }))
     }
 
     /// Threads of a block.
@@ -98,14 +146,21 @@ impl Stream {
         self.groups * self.lanes
     }
 
-    /// The kernel of so many stages, of which the segments are defined.
-    pub fn kernel(&self, mut emit: Emit<'_>, stages: u64, cx: &Context<'_>) -> Result<Kernel> {
+    /// A kernel of so many stages.
+    pub fn kernel(
+        &self,
+        mut emit: Emit<'_>,
+        (entry, text): (&'static str, &str),
+        stages: u64,
+        cx: &Context<'_>,
+    ) -> Result<Kernel> {
         let shared = self.slot * self.slots;
         for (name, n) in [
             ("LANES", self.lanes),
             ("STEPS", self.steps),
             ("THREADS", self.threads()),
             ("EACH", self.each),
+            ("COLUMNS", self.columns),
             ("SLOT_BYTES", self.slot),
             ("SLOTS", self.slots),
             ("SHARED", shared),
@@ -113,15 +168,26 @@ impl Stream {
         ] {
             emit.size(name, n)?;
         }
-        let text = concat!(
-            include_str!("segment.cuh"),
+        let parts = concat!(
             include_str!("warp_sums.cuh"),
             include_str!("wide.cuh"),
             include_str!("bulk.cuh"),
-            include_str!("matmul_stream.cu")
+            include_str!("stream.cuh")
         );
         let blocks = stages.min(u64::from(cx.card.processors) * BLOCKS).max(1);
-        let kernel = emit.kernel("matmul_stream", text, [blocks, 1, 1], self.threads() as u32)?;
+        let text = [parts, text].concat();
+        let kernel = emit.kernel(entry, &text, [blocks, 1, 1], self.threads() as u32)?;
         Ok(Kernel { shared: shared as u32, ..kernel })
     }
+}
+
+/// Whether all of a step's operands begin at whole 16 bytes.
+pub(super) fn are_aligned(operands: &[Slice], step: &Step, cx: &Context<'_>) -> Result<bool> {
+    let emit = cx.emit(step);
+    for operand in operands {
+        if !emit.place(operand)?.offset.is_multiple_of(16) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
