@@ -14,10 +14,10 @@ use crate::skip::skip;
 use rlx_core::Code;
 use rlx_core::ops::{
     ArgMax, BatchMatMul, Binary, Concat, Conv, ConvTranspose, Epilogue, GatedDeltaNet, Gather,
-    GroupNorm, Interpolate, Interpolation, Iota, KvWrite, LayerNorm, Map, MatMul, Op, Pad, PadMode,
-    Pool, PoolKind, Predict, RandomNormal, RandomUniform, Reduce, Reduction, Rope, RopeScaling,
-    RopeStyle, RopeTable, ScatterAdd, Sdpa, Softmax, Sort, StateWrite, Transpose, Unary, Unmask,
-    WeightedSum, Window, Zip,
+    GroupNorm, GroupedMatMul, Interpolate, Interpolation, Iota, KvWrite, LayerNorm, Map, MatMul,
+    Op, Pad, PadMode, Pool, PoolKind, Predict, RandomNormal, RandomUniform, Reduce, Reduction,
+    Rope, RopeScaling, RopeStyle, RopeTable, ScatterAdd, Sdpa, Softmax, Sort, StateWrite,
+    Transpose, Unary, Unmask, WeightedSum, Window, Zip,
 };
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::types::{BlockFormat, DType, Scalar, Shape};
@@ -176,6 +176,11 @@ fn networks(d: &Arc<TestDevice>) {
             on(glu.into(), &[x, w.clone(), w.clone()]);
         }
     }
+    // Experts of floats, by tiles.
+    let ids = tensor(Scalar::U32, &[20, 2], &[1.0; 40]);
+    let bank = weight(DType::F32, &[2, 70, 64], f32_bytes(&rng.floats(2 * 70 * 64)));
+    let glu = GroupedMatMul::glu(Unary::Silu);
+    on(glu.into(), &[input(&[20, 64], &rng.floats(1280)), bank.clone(), bank, ids]);
     // Narrow rows, by the library and by tiles.
     for rows in [40, 1] {
         let gelu = MatMul { epilogue: Epilogue::Map(Unary::GeluErf), ..MatMul::plain() };

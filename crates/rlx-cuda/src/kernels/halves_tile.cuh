@@ -1,13 +1,16 @@
 // Products of 16-bit floats by tensor cores, with sums in f32, and how their operands come from shared memory.
-#if WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800)
-#define HAS_HALVES
 // Rows that lie 16 bytes apart in banks: reads of 8 rows meet no bank twice.
 template <u32 Count, u32 Length>
 using Rows16 = u16[Count][Length + 8];
 
+__device__ __forceinline__ u32 pair(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
+
 // The type of a product's operands.
 struct F16;
 struct Bf16;
+
+#if WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800)
+#define HAS_HALVES
 template <class T>
 constexpr bool IS_BF16 = false;
 template <>
@@ -33,7 +36,18 @@ __device__ __forceinline__ void multiply(float d[4], const u32 a[4], const u32 b
 #endif
 }
 
-__device__ __forceinline__ u32 pair(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
+// What a lane has of 16 rows by 16 elements, as a of a product.
+template <u32 Count, u32 Length>
+__device__ __forceinline__ void of_rows(u32 a[4], const u16 (&of)[Count][Length], u32 row, u32 element) {
+    u32 lane = threadIdx.x % 32;
+#ifdef RLX_EMULATOR
+    for (u32 i = 0; i < 4; i++) a[i] = *(const u32*)&of[row + i % 2 * 8 + lane / 4][element + i / 2 * 8 + lane % 4 * 2];
+#else
+    u32 at = u32(__cvta_generic_to_shared(&of[row + lane % 16][element + lane / 16 * 8]));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at));
+#endif
+}
 
 // What a lane has of 16 rows by 16 elements, as b of two products whose k is elements and whose columns are rows. PTX
 // ISA, "ldmatrix": lanes give the places of rows of 8 matrices' elements.

@@ -279,7 +279,7 @@ fn halves_of(
 }
 
 /// Rows of f32 or bf16 as halves: x, halves and scales. `joined` as [`Halves::of`] has it.
-fn halves(
+pub(super) fn halves(
     mut emit: super::Emit<'_>,
     dtype: DType,
     places: [Argument; 3],

@@ -23,6 +23,7 @@ mod gated_delta_net;
 mod gather;
 mod gather_axis;
 mod grouped_matmul;
+mod grouped_tiles;
 mod interpolate;
 mod iota;
 mod kv_write;
