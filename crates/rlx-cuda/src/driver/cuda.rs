@@ -10,6 +10,7 @@ mod times;
 
 use super::products::{Addresses, Library};
 use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Product, Work};
+use crate::kernels::RING;
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
@@ -180,6 +181,8 @@ impl Cuda {
         let mut version = 0;
         // SAFETY: the driver writes one number.
         unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(unavailable)?;
+        let most = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let has_room = u64::try_from(attribute(most)?).is_ok_and(|bytes| bytes >= RING + (8 << 10));
         let info = DriverInfo {
             name: context.name().map_err(unavailable)?,
             arch: format!("compute_{major}{minor}"),
@@ -189,7 +192,7 @@ impl Cuda {
             processors: attribute(
                 sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
             )? as u32,
-            bulk_copies: major >= 9,
+            bulk_copies: major >= 9 && has_room,
         };
         let arch = u32::try_from(10 * major + minor).unwrap_or(0);
         let texts = Texts::new(arch, compiler, folders)?;

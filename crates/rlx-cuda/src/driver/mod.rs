@@ -27,7 +27,8 @@ pub struct DriverInfo {
     pub memory: u64,
     /// Multiprocessors.
     pub processors: u32,
-    /// Whether bytes are copied into shared memory while a block does something else (`cp.async.bulk`).
+    /// Whether bytes are copied into shared memory while a block does something else (`cp.async.bulk`), and a block has
+    /// room for what is on its way.
     pub bulk_copies: bool,
 }
 

@@ -17,14 +17,15 @@ struct Named {
 #endif
 
 #ifdef NORM
-// What the norm multiplies with.
-__device__ __forceinline__ float root_of(const float* __restrict__ x) {
+// What each warp has of the sum of x's squares.
+__device__ __forceinline__ void put_squares(const float* __restrict__ x, float* squares) {
     float square = 0.0f;
     for (u32 k = threadIdx.x * 4; k < K; k += THREADS * 4) {
         float4 four = *(const float4*)(x + k);
         square = fmaf(four.x, four.x, fmaf(four.y, four.y, fmaf(four.z, four.z, fmaf(four.w, four.w, square))));
     }
-    return rsqrtf(block_sum<THREADS>(square) / float(K) + EPS);
+    square = warp_sum(square);
+    if (threadIdx.x % WARP == 0) squares[threadIdx.x / WARP] = square;
 }
 #endif
 
@@ -65,10 +66,10 @@ KERNEL_OF(matmul_stream, THREADS)(PARAMETERS) {
     __syncthreads();
     wait_for_previous();
     u32 group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-#ifdef NORM
-    float root = root_of(x);
-#else
     float root = 1.0f;
+#ifdef NORM
+    __shared__ float squares[THREADS / WARP];
+    put_squares(x, squares);
 #endif
     u32 stage = 0, block = blockIdx.x;
     // This block's stages of one weight.
@@ -95,6 +96,13 @@ KERNEL_OF(matmul_stream, THREADS)(PARAMETERS) {
                 // Behind it all sums are there, and the slot is read no more.
                 __syncthreads();
                 if (threadIdx.x == 0 && stage + SLOTS < stages) ask(stage + SLOTS);
+#ifdef NORM
+                if (stage == 0) {
+                    float square = 0.0f;
+                    for (u32 i = 0; i < THREADS / WARP; i++) square += squares[i];
+                    root = rsqrtf(square / float(K) + EPS);
+                }
+#endif
                 u32 n = first + threadIdx.x, from = threadIdx.x / EACH * WARPS, c = threadIdx.x % EACH;
                 if (threadIdx.x < COLUMNS && n < s.n) {
                     float v = all_of<WARPS>(parts[turn] + from, c) * root, u = 0.0f;

@@ -60,6 +60,7 @@ mod walk;
 mod weighted_sum;
 
 pub use emit::{Argument, Memory};
+pub(crate) use stream::RING;
 
 use crate::driver::{Driver, DriverInfo, Floats};
 use emit::Emit;

@@ -2,8 +2,8 @@
 //! it multiplies, on cards with bulk copies.
 //!
 //! A row of `K` and `N` columns take `2 N K` operations and move the weights' bytes once. A processor of an H200 needs
-//! some 36 KiB on their way at any time for the memory's 4.3 TB/s; a block has up to [`RING`] of them, asked for from
-//! before the kernel waits for the one before it.
+//! some 36 KiB on their way at any time for the memory's 4.3 TB/s; its one block has up to [`RING`] of them, asked for
+//! from before the kernel waits for the one before it.
 
 use super::{Context, Emit, Kernel};
 use rlx_core::Result;
@@ -17,13 +17,15 @@ const THREADS: u64 = 256;
 const STEPS: u64 = 2;
 /// Columns of a stage that a group of lanes may have.
 const EACH: [u64; 4] = [8, 4, 2, 1];
-/// Bytes of a stage that has several columns of a group of lanes, and of all stages of a block.
-const STAGE: u64 = 36 << 10;
-const RING: u64 = 100 << 10;
+/// Bytes of a stage that has several columns of a group of lanes, and of all stages of a block. Half of a processor's
+/// shared memory would do, but a kernel that starts while another one runs is placed where there is room: two of its
+/// blocks would then be on one processor, and none on the next.
+const STAGE: u64 = 72 << 10;
+pub(crate) const RING: u64 = 200 << 10;
 /// Stages of a ring at most.
 const SLOTS: u64 = 8;
-/// Blocks of a processor.
-const BLOCKS: u64 = 2;
+/// What a stage costs beside its columns, in columns of each group of lanes.
+const TURN: u64 = 2;
 /// Processors of a card for which stages are chosen: texts are the same for all.
 const PROCESSORS: u64 = 132;
 
@@ -95,8 +97,11 @@ impl Ring {
                 Stage::OfExperts(_) => of.next().unwrap_or(0),
             }
         };
-        // Columns of the block that has most of them.
-        let busiest = |each: &u64| stages(*each).div_ceil(PROCESSORS * BLOCKS) * columns(*each);
+        // What the block with the most stages has to do.
+        let busiest = |each: &u64| {
+            let turns = stages(*each).div_ceil(PROCESSORS);
+            turns.saturating_mul(columns(*each) + TURN * of_columns)
+        };
         let slot = |each: u64| groups * each * column;
         let slots = |each: u64| RING.checked_div(slot(each)).unwrap_or(0).min(SLOTS);
         let fits = |each: &u64| {
@@ -138,6 +143,12 @@ impl Ring {
             }
         }
         let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
+        // Short kernels of several packed weights are faster without: they share processors with those that have rings.
+        let is_packed =
+            step.operands[first..first + op.segments].iter().any(|w| w.ty.dtype.is_block());
+        if is_packed && !is_glu && op.segments > 1 {
+            return Ok(None);
+        }
         Ok(Ring::of(k, &matrices, if is_glu { Stage::OfAll { times: 1 } } else { Stage::OfOne }))
     }
 
@@ -174,7 +185,7 @@ impl Ring {
             include_str!("bulk.cuh"),
             include_str!("stream.cuh")
         );
-        let blocks = stages.min(u64::from(cx.card.processors) * BLOCKS).max(1);
+        let blocks = stages.min(cx.card.processors.into()).max(1);
         let text = [parts, text].concat();
         let kernel = emit.kernel(entry, &text, [blocks, 1, 1], self.threads() as u32)?;
         Ok(Kernel { shared: shared as u32, ..kernel })
