@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod ranks;
 pub mod texts;
 mod times;
 
@@ -55,6 +56,8 @@ pub struct Cuda {
     timed: Lock<Table<u32, Timed>>,
     /// The event that times are counted from.
     zero: Lock<Option<CudaEvent>>,
+    /// Its end of the group that it is a rank of.
+    rank: Option<ranks::Rank>,
 }
 
 /// A loaded kernel.
@@ -205,6 +208,7 @@ impl Cuda {
             pinned: Lock::default(),
             timed: Lock::default(),
             zero: Lock::default(),
+            rank: None,
         })
     }
 
@@ -213,6 +217,7 @@ impl Cuda {
         match work {
             Work::Launch(launch) => self.launch(launch, early),
             Work::Product(product) => self.product(product),
+            Work::Exchange(exchange) => self.exchange(exchange),
         }
     }
 
@@ -455,9 +460,11 @@ impl Driver for Cuda {
 
     fn record(&self, list: u32, work: &[Work]) -> Result<()> {
         let failed = |e| error("recording a list", e);
+        let exchanges = work.iter().any(|work| matches!(work, Work::Exchange(_)));
+        let rank = self.rank.as_ref().filter(|_| exchanges);
         let mut graph = None;
-        if !work.is_empty() {
-            let _calls = exclusive();
+        let mut capture = || {
+            self.bind()?;
             self.load_products(work)?;
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -467,6 +474,15 @@ impl Driver for Cuda {
             let ended = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
             queued?;
             graph = ended.map_err(failed)?;
+            Ok(())
+        };
+        match rank {
+            _ if work.is_empty() => {}
+            Some(rank) => rank.together(capture)?,
+            None => {
+                let _calls = exclusive();
+                capture()?;
+            }
         }
         self.lists.lock().insert(list, List(graph));
         Ok(())

@@ -16,6 +16,7 @@ mod delta_net;
 mod elements;
 mod elementwise;
 mod emit;
+mod exchange;
 mod extreme;
 mod formats;
 mod functions;
@@ -59,7 +60,7 @@ mod weighted_sum;
 
 pub use emit::{Argument, Memory};
 
-use crate::driver::Floats;
+use crate::driver::{Exchanged, Floats};
 use emit::Emit;
 use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
@@ -129,11 +130,21 @@ pub struct Product {
     pub per_token: Option<u64>,
 }
 
+/// What ranks exchange, as [`driver::Exchange`](crate::driver::Exchange) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    pub what: Exchanged,
+    pub x: Argument,
+    pub y: Argument,
+    pub bytes: u64,
+}
+
 /// What a step is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     Kernel(Kernel),
     Product(Product),
+    Exchange(Exchange),
 }
 
 impl Work {
@@ -142,6 +153,8 @@ impl Work {
         match self {
             // What else kernels leave in scratch memory a product reads, or the other way round.
             Work::Kernel(kernel) => kernel.scratch,
+            // It goes from the arena to the arena.
+            Work::Exchange(_) => 0,
             Work::Product(p) => {
                 let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
                 let ends = [
@@ -276,6 +289,8 @@ const ROWS: &[KernelRow<Build>] = &[
     row("unmask", unmask::takes, unmask::unmask),
     row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("iota", iota::takes, iota::iota),
+    row("all_reduce", exchange::takes, exchange::exchange),
+    row("all_gather", exchange::takes, exchange::exchange),
 ];
 
 /// What the executor's kernels take.
@@ -323,6 +338,9 @@ fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
         let what = format!("{} does not run {}: {why}", cx.target.name, step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
+    if let Some(work) = exchange::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
+        return Ok(work);
+    }
     if let Some(work) = library::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
         return Ok(work);
     }

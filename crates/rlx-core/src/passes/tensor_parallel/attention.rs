@@ -31,7 +31,7 @@ impl Split<'_> {
     fn cache(&mut self, v: ValueId, own: bool) -> Result<Held> {
         let ty = self.g.ty(v);
         let heads = ty.shape.0.first().and_then(|d| d.as_static()).unwrap_or(0);
-        if heads == 1 {
+        if heads == 1 || self.kept.contains(&self.state_of(v).0) {
             return self.held(v);
         }
         let slice = self.slice_type(ty, 0).ok_or_else(|| self.undivided(heads))?;
@@ -57,14 +57,11 @@ impl Split<'_> {
     }
 
     /// Rows as a cache takes them: those of its heads.
-    fn rows(&mut self, v: ValueId, cache: Held) -> Result<ValueId> {
+    fn rows(&mut self, v: ValueId, (of, cache): (ValueId, Held)) -> Result<ValueId> {
         let held = self.held(v)?;
         match (cache.axis, held.axis) {
             (Some(_), Some(1)) => Ok(held.value),
-            (Some(_), _) => {
-                let what = "a layer writes all heads to a cache of which each rank has its own";
-                Err(Error::new(Code::Unsupported, what))
-            }
+            (Some(_), _) => Err(self.keep(of)),
             (None, _) => self.together(held),
         }
     }
@@ -72,7 +69,7 @@ impl Split<'_> {
     pub(super) fn kv_write(&mut self, node: &Node) -> Result<Vec<Held>> {
         let own = self.held(node.inputs[1])?.axis == Some(1);
         let cache = self.cache(node.inputs[0], own)?;
-        let rows = self.rows(node.inputs[1], cache)?;
+        let rows = self.rows(node.inputs[1], (node.inputs[0], cache))?;
         let ctl = self.whole(node.inputs[2])?;
         let y = self.out.push1(node.op.clone(), &[cache.value, rows, ctl], &node.label)?;
         Ok(vec![Held { value: y, axis: cache.axis }])
@@ -89,9 +86,9 @@ impl Split<'_> {
         let q = self.held(node.inputs[0])?;
         let one = self.has_one_head(node.inputs[4]) && q.axis == Some(1);
         let mut inputs = Vec::with_capacity(7);
-        inputs.push(if one { q.value } else { self.rows(node.inputs[0], k)? });
-        inputs.push(self.rows(node.inputs[1], k)?);
-        inputs.push(self.rows(node.inputs[2], v)?);
+        inputs.push(if one { q.value } else { self.rows(node.inputs[0], (node.inputs[4], k))? });
+        inputs.push(self.rows(node.inputs[1], (node.inputs[4], k))?);
+        inputs.push(self.rows(node.inputs[2], (node.inputs[5], v))?);
         inputs.push(self.whole(node.inputs[3])?);
         inputs.extend([k.value, v.value]);
         inputs.push(self.whole(node.inputs[6])?);
@@ -115,8 +112,9 @@ impl Split<'_> {
             }
         }
         if !own || q.axis != Some(1) || sinks.is_some_and(|s| !self.can_own(s, 0)) {
-            let what = "attention of a rank's own heads needs its own queries, caches and sinks";
-            return Err(Error::new(Code::Unsupported, what));
+            let e = self.keep(node.inputs[1]);
+            self.keep(node.inputs[2]);
+            return Err(e);
         }
         let mut inputs = vec![q.value, caches[0].value, caches[1].value];
         inputs.push(self.whole(node.inputs[3])?);

@@ -27,7 +27,7 @@ pub(super) fn wanted(g: &Graph) -> Vec<bool> {
                 Op::KvWrite(_) => k == 1 && heads(g, node.inputs[0]) > 1,
                 Op::RopeKvWrite(_) => k == 0 || k < 3 && heads(g, node.inputs[4]) > 1,
                 Op::Map(_) | Op::Zip(_) | Op::Cast(_) | Op::Clamp(_) => result,
-                Op::Compare(_) | Op::Select(_) | Op::Reshape(_) => result,
+                Op::Compare(_) | Op::Select(_) | Op::Reshape(_) | Op::Slice(_) => result,
                 Op::RmsNorm(_) => k == 0 && result && g.ty(*v).shape.rank() > 2,
                 Op::TakeRows(_) => k == 0 && result,
                 _ => false,

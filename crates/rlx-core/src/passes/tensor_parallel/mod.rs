@@ -25,7 +25,7 @@ use crate::ops::{AllGather, AllReduce, Op, Reshape, Transpose};
 use crate::plan::Share;
 use crate::target::Ranks;
 use crate::types::{Dim, Kind, Shape, Type};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -59,6 +59,8 @@ struct Split<'g> {
     held: Vec<Option<Held>>,
     /// Slices that were put together, by their value.
     gathered: BTreeMap<u32, ValueId>,
+    /// States that every rank has whole.
+    kept: BTreeSet<u32>,
     /// Of each value, whether a reader goes on with slices of it.
     wanted: Vec<bool>,
     users: Vec<Vec<usize>>,
@@ -72,30 +74,28 @@ struct Split<'g> {
 /// `Unsupported` for a model whose key and value heads the ranks do not divide, with the numbers that would do, and for
 /// operators that read a cache otherwise than attention does.
 pub fn tensor_parallel(g: &Graph, ranks: Ranks) -> Result<Graph> {
-    let mut split = Split {
-        g,
-        ranks,
-        out: Graph::new(&g.name),
-        held: vec![None; g.types.len()],
-        gathered: BTreeMap::new(),
-        wanted: elements::wanted(g),
-        users: g.users(),
-        definers: g.definers(),
-    };
-    // Inputs are the host's: all of them, in their order.
-    for p in g.params.iter().filter(|p| p.kind == ParamKind::Input) {
-        split.held(p.value)?;
+    let mut kept = BTreeSet::new();
+    loop {
+        let mut split = Split {
+            g,
+            ranks,
+            out: Graph::new(&g.name),
+            held: vec![None; g.types.len()],
+            gathered: BTreeMap::new(),
+            wanted: elements::wanted(g),
+            users: g.users(),
+            definers: g.definers(),
+            kept: kept.clone(),
+        };
+        let walked = split.walk();
+        // A cache that something reads or writes whole stays whole on every rank: again, with that in mind.
+        if walked.is_ok() || split.kept.len() == kept.len() {
+            walked?;
+            sweep(&mut split.out);
+            return Ok(split.out);
+        }
+        kept = split.kept;
     }
-    for node in &g.nodes {
-        split.node(node).map_err(|e| if e.at.is_empty() { e.at(node.label.clone()) } else { e })?;
-    }
-    for o in &g.outputs {
-        let value = split.whole(o.value)?;
-        split.out.output(&o.name, value);
-    }
-    let mut out = split.out;
-    sweep(&mut out);
-    Ok(out)
 }
 
 /// Removes what became of weights that are read in slices only.
@@ -116,6 +116,41 @@ fn sweep(g: &mut Graph) {
 }
 
 impl Split<'_> {
+    fn walk(&mut self) -> Result<()> {
+        let g = self.g;
+        // Inputs are the host's: all of them, in their order.
+        for p in g.params.iter().filter(|p| p.kind == ParamKind::Input) {
+            self.held(p.value)?;
+        }
+        for node in &g.nodes {
+            let place = |e: Error| if e.at.is_empty() { e.at(node.label.clone()) } else { e };
+            self.node(node).map_err(place)?;
+        }
+        for o in &g.outputs {
+            let value = self.whole(o.value)?;
+            self.out.output(&o.name, value);
+        }
+        Ok(())
+    }
+
+    /// The state that a value is a version of.
+    fn state_of(&self, v: ValueId) -> ValueId {
+        let Some(at) = self.definers[v.0 as usize] else { return v };
+        let node = &self.g.nodes[at];
+        let from = |&&(_, result): &&(usize, usize)| node.outputs.get(result) == Some(&v);
+        match node.op.writes().iter().find(from) {
+            Some(&(operand, _)) => self.state_of(node.inputs[operand]),
+            None => v,
+        }
+    }
+
+    /// Keeps a cache whole from the beginning on; the error that ends this walk.
+    fn keep(&mut self, cache: ValueId) -> Error {
+        let state = self.state_of(cache);
+        self.kept.insert(state.0);
+        Error::new(Code::Unsupported, "an operator needs all of a cache that ranks share")
+    }
+
     fn node(&mut self, node: &Node) -> Result<()> {
         let results = match &node.op {
             Op::MatMul(op) => self.matmul(op, node)?,
@@ -127,6 +162,7 @@ impl Split<'_> {
             | Op::Compare(_)
             | Op::Select(_) => self.elementwise(node)?,
             Op::Reshape(_) => self.reshape(node)?,
+            Op::Slice(op) => self.first(node, |axis| axis != op.axis)?,
             Op::RmsNorm(_) => self.by_rows(node)?,
             Op::TakeRows(_) => self.by_columns(node)?,
             Op::Rope(op) => self.rope(op, node)?,
@@ -156,6 +192,9 @@ impl Split<'_> {
     /// All of a value, on every rank.
     fn whole(&mut self, v: ValueId) -> Result<ValueId> {
         let held = self.held(v)?;
+        if held.axis.is_some() && self.g.ty(v).kind == Kind::State {
+            return Err(self.keep(v));
+        }
         self.together(held)
     }
 
@@ -166,10 +205,6 @@ impl Split<'_> {
             return Ok(whole);
         }
         let ty = self.out.ty(value).clone();
-        if ty.kind == Kind::State {
-            let what = "an operator reads all of a cache of which each rank has its own heads";
-            return Err(Error::new(Code::Unsupported, what));
-        }
         let label = self.label(value, "gather");
         let ranks = Dim::from(self.ranks.count);
         let mut dims = ty.shape.0.clone();
