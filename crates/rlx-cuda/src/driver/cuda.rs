@@ -176,6 +176,13 @@ impl Cuda {
             e.code = Code::DeviceUnavailable;
             e
         };
+        let count = CudaContext::device_count().map_err(unavailable)?;
+        if usize::try_from(count).is_ok_and(|count| count > 0 && ordinal >= count) {
+            let what = format!(
+                "there is no NVIDIA card {ordinal}: this machine has {count}, numbered from 0"
+            );
+            return Err(Error::new(Code::DeviceUnavailable, what).hint("name one that is there"));
+        }
         let (context, stream) = opened(ordinal).map_err(unavailable)?;
         let (major, minor) = context.compute_capability().map_err(unavailable)?;
         let attribute = |a| context.attribute(a).map_err(unavailable);
