@@ -305,12 +305,15 @@ impl WeightPlan {
         #[cfg(feature = "parallel")]
         if let (Some(share), None) = (Share::of(&used.name), &used.made)
             && share.runs > 1
+            && find(&used.name).is_none()
         {
             return Ok(Origin::Rows(self.share(share, &used.ty, find)?));
         }
         let mut tensor = |name: &str, ty: &Type| -> Result<Piece> {
             #[cfg(feature = "parallel")]
-            if let Some(share) = Share::of(name) {
+            if let Some(share) = Share::of(name)
+                && find(name).is_none()
+            {
                 let Rows { shard, offset, run, count, .. } = self.share(share, ty, find)?;
                 if count != 1 {
                     let what =

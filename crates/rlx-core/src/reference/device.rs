@@ -231,7 +231,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs one step of a session's first submission, a copy or a read. A step that waits for other ranks is tried again.
+    /// Runs one step of a session's first submission, a copy or a read. A step that waits for other ranks is tried
+    /// again.
     fn advance(&mut self, s: SessionId, exchange: &Exchange<'_>) {
         let Some(queued) = self.sessions.get_mut(&s).and_then(|s| s.queue.pop_front()) else {
             return;

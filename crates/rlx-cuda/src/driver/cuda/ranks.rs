@@ -194,7 +194,8 @@ impl Cuda {
     /// Opens cards as the ranks of a group, in this order.
     ///
     /// # Errors
-    /// `Usage` for no card, or one that is named twice; `DeviceUnavailable` for one that is not there, and without NCCL.
+    /// `Usage` for no card, or one that is named twice; `DeviceUnavailable` for one that is not there, and without
+    /// NCCL.
     pub fn group(ordinals: &[usize], folders: &Folders) -> Result<Vec<Cuda>> {
         for (i, ordinal) in ordinals.iter().enumerate() {
             if ordinals[..i].contains(ordinal) {
@@ -257,7 +258,7 @@ impl Cuda {
 
     /// Queues an exchange with the other ranks.
     pub(super) fn exchange(&self, e: &Exchange) -> Result<()> {
-        let ranks = self.rank.as_ref().map_or(0, |r| r.ranks as u64);
+        let ranks = self.rank.as_ref().ok_or_else(no_group)?.ranks as u64;
         let results = match e.what {
             Exchanged::Sum(_) => Some(e.bytes),
             Exchanged::All => e.bytes.checked_mul(ranks),
