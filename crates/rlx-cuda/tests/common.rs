@@ -48,7 +48,8 @@ fn wants_nvrtc() -> bool {
     std::env::var("RLX_NVRTC").is_ok_and(|which| which == "all")
 }
 
-fn driver() -> Box<dyn Driver> {
+/// The emulator, or where `RLX_CUDA` is set, the machine's card.
+pub fn driver() -> Box<dyn Driver> {
     if std::env::var_os("RLX_CUDA").is_none() {
         let warp = std::env::var("RLX_WARP").map_or(32, |lanes| lanes.parse().expect("RLX_WARP"));
         return emulator(warp, Watch::Nothing);
@@ -111,7 +112,7 @@ impl Driver for Watched {
     fn record(&self, list: u32, work: &[Work]) -> Result<()> {
         self.rows.lock().unwrap().extend(work.iter().filter_map(|w| match w {
             Work::Product(p) => Some(p.rows),
-            Work::Launch(_) => None,
+            Work::Launch(_) | Work::Exchange(_) => None,
         }));
         self.driver.record(list, work)
     }

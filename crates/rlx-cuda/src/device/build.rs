@@ -40,6 +40,10 @@ impl<D: Driver> CudaDevice<D> {
                     parts.push((i, Part::Product(product)));
                     continue;
                 }
+                Work::Exchange(exchange) => {
+                    parts.push((i, Part::Exchange(exchange)));
+                    continue;
+                }
             };
             counts = counts.max(kernel.counts);
             let function = match s.functions.get(&kernel.source) {

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod ranks;
 pub mod texts;
 mod times;
 
@@ -56,6 +57,8 @@ pub struct Cuda {
     timed: Lock<Table<u32, Timed>>,
     /// The event that times are counted from.
     zero: Lock<Option<CudaEvent>>,
+    /// Its end of the group that it is a rank of.
+    rank: Option<ranks::Rank>,
 }
 
 /// A loaded kernel.
@@ -174,6 +177,13 @@ impl Cuda {
             e.code = Code::DeviceUnavailable;
             e
         };
+        let count = CudaContext::device_count().map_err(unavailable)?;
+        if usize::try_from(count).is_ok_and(|count| count > 0 && ordinal >= count) {
+            let what = format!(
+                "there is no NVIDIA card {ordinal}: this machine has {count}, numbered from 0"
+            );
+            return Err(Error::new(Code::DeviceUnavailable, what).hint("name one that is there"));
+        }
         let (context, stream) = opened(ordinal).map_err(unavailable)?;
         let (major, minor) = context.compute_capability().map_err(unavailable)?;
         let attribute = |a| context.attribute(a).map_err(unavailable);
@@ -212,6 +222,7 @@ impl Cuda {
             pinned: Lock::default(),
             timed: Lock::default(),
             zero: Lock::default(),
+            rank: None,
         })
     }
 
@@ -220,6 +231,7 @@ impl Cuda {
         match work {
             Work::Launch(launch) => self.launch(launch, early),
             Work::Product(product) => self.product(product),
+            Work::Exchange(exchange) => self.exchange(exchange),
         }
     }
 
@@ -470,9 +482,11 @@ impl Driver for Cuda {
 
     fn record(&self, list: u32, work: &[Work]) -> Result<()> {
         let failed = |e| error("recording a list", e);
+        let exchanges = work.iter().any(|work| matches!(work, Work::Exchange(_)));
+        let rank = self.rank.as_ref().filter(|_| exchanges);
         let mut graph = None;
-        if !work.is_empty() {
-            let _calls = exclusive();
+        let mut capture = || {
+            self.bind()?;
             self.load_products(work)?;
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -482,6 +496,15 @@ impl Driver for Cuda {
             let ended = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
             queued?;
             graph = ended.map_err(failed)?;
+            Ok(())
+        };
+        match rank {
+            _ if work.is_empty() => {}
+            Some(rank) => rank.together(capture)?,
+            None => {
+                let _calls = exclusive();
+                capture()?;
+            }
         }
         self.lists.lock().insert(list, List(graph));
         Ok(())

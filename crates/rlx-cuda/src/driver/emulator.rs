@@ -167,6 +167,7 @@ impl Emulator {
         match work {
             Work::Launch(launch) => self.launch(launch),
             Work::Product(product) => self.product(product),
+            Work::Exchange(_) => Err(super::no_group()),
         }
     }
 

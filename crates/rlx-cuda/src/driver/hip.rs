@@ -210,6 +210,7 @@ impl Hip {
         match work {
             Work::Launch(launch) => self.launch(launch),
             Work::Product(_) => Err(Error::internal("a product without a library")),
+            Work::Exchange(_) => Err(super::no_group()),
         }
     }
 

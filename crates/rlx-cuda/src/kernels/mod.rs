@@ -16,6 +16,7 @@ mod delta_net;
 mod elements;
 mod elementwise;
 mod emit;
+mod exchange;
 mod extreme;
 mod formats;
 mod functions;
@@ -62,7 +63,7 @@ mod weighted_sum;
 pub use emit::{Argument, Memory};
 pub(crate) use stream::RING;
 
-use crate::driver::{Driver, DriverInfo, Floats};
+use crate::driver::{Driver, DriverInfo, Exchanged, Floats};
 use emit::Emit;
 use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
@@ -134,11 +135,21 @@ pub struct Product {
     pub per_token: Option<u64>,
 }
 
+/// What ranks exchange, as [`driver::Exchange`](crate::driver::Exchange) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    pub what: Exchanged,
+    pub x: Argument,
+    pub y: Argument,
+    pub bytes: u64,
+}
+
 /// What a step is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     Kernel(Kernel),
     Product(Product),
+    Exchange(Exchange),
 }
 
 impl Work {
@@ -147,6 +158,8 @@ impl Work {
         match self {
             // What else kernels leave in scratch memory a product reads, or the other way round.
             Work::Kernel(kernel) => kernel.scratch,
+            // It goes from the arena to the arena.
+            Work::Exchange(_) => 0,
             Work::Product(p) => {
                 let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
                 let ends = [
@@ -307,6 +320,8 @@ const ROWS: &[KernelRow<Build>] = &[
     row("unmask", unmask::takes, unmask::unmask),
     row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("iota", iota::takes, iota::iota),
+    row("all_reduce", exchange::takes, exchange::exchange),
+    row("all_gather", exchange::takes, exchange::exchange),
 ];
 
 /// What the executor's kernels take.
@@ -354,6 +369,9 @@ fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
         let what = format!("{} does not run {}: {why}", cx.target.name, step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
+    if let Some(work) = exchange::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
+        return Ok(work);
+    }
     if let Some(work) = library::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
         return Ok(work);
     }

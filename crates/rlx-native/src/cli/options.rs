@@ -90,9 +90,12 @@ pub enum Overflow {
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Device: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda
+    /// Device: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda; cuda:1 is the second card
     #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
     pub device: String,
+    /// Numbers of the cards of cuda that run the model together, such as 0,1 [default: the first alone]
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub devices: Vec<u16>,
     /// Number of threads of the CPU device [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -105,15 +108,41 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
+    /// The device's name, and the number of the card that follows it.
+    fn named(&self) -> (&str, Option<&str>) {
+        match self.device.split_once(':') {
+            Some((name, card)) => (name, Some(card)),
+            None => (&self.device, None),
+        }
+    }
+
     pub fn row(&self) -> Result<&'static DeviceRow> {
-        devices::find(&self.device)
+        let (name, card) = self.named();
+        let row = devices::find(name)?;
+        if !row.cards && (card.is_some() || !self.devices.is_empty()) {
+            let what = format!("cards are chosen by number, and the device {name} has no numbers");
+            return Err(Error::usage(what).hint("add --device cuda, or leave the numbers out"));
+        }
+        match card {
+            Some(card) if card.parse::<u16>().is_err() => {
+                Err(Error::usage(format!("`{card}` is no number of a card"))
+                    .hint("cards are numbered from 0: --device cuda:1 is the second"))
+            }
+            Some(_) if !self.devices.is_empty() => {
+                let what = format!("--device {} names a card, --devices others", self.device);
+                Err(Error::usage(what).hint("leave one of them out"))
+            }
+            _ => Ok(row),
+        }
     }
 
     pub fn open_options(&self) -> OpenOptions {
+        let one = self.named().1.and_then(|card| card.parse().ok());
         OpenOptions {
             threads: self.threads.map(usize::from),
             adapter: self.adapter.clone(),
             plugin: self.plugin.clone(),
+            cards: one.into_iter().chain(self.devices.iter().copied()).map(usize::from).collect(),
         }
     }
 }
