@@ -4,7 +4,7 @@
 // emulators of the tests (scripts/proof.mjs builds them), a GPU in software, a vendor's library on the CPU. Programs for
 // TPUs are compiled by libtpu and not run. The result, a dated JSON in benches/results, is written after each record, and
 // a run of the same crates goes on with it; --again begins anew. Takes hours where GPUs are emulated.
-//   --rlx BINARY  a command line that is built already      --no-table  leaves README alone
+//   --rlx, --emulated, --aot BINARY  executables that are built already      --no-table  leaves README alone
 //   node scripts/proof.mjs --table   writes README's table from the newest result; --check fails where README has another
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ async function built(what, name, args) {
 }
 
 /** What each of the wanted devices is on this machine: how a record is run on it, or why it is absent. */
-async function devices(rlx, wanted) {
+async function devices({ rlx, aot: ownAot, emulated: ownEmulated }, wanted) {
   const env = { RLX_AUTO: 'cpu' };
   const mlx = wanted.includes('mlx') && !process.env.RLX_MLX ? ask('sh', ['scripts/mlx.sh']) : null;
   if (mlx) env.RLX_MLX = mlx;
@@ -77,7 +77,7 @@ async function devices(rlx, wanted) {
       all[name] = existsSync(named) ? { ...own('library', ['--plugin', named]), on: 'XLA’s CPU plugin' } : { absent: row.reason };
     } else if (name === 'tpu' && !row.available) {
       if (existsSync(libtpu)) {
-        const aot = await built('the compiler for TPUs', 'aot', ['build', '--release', '-p', 'rlx-native', '--features', 'aot,emulator', '--example', 'aot']);
+        const aot = ownAot ?? await built('the compiler for TPUs', 'aot', ['build', '-p', 'rlx-native', '--features', 'aot,emulator', '--example', 'aot']);
         all[name] = { kind: 'compiled', on: `${TOPOLOGY}, by libtpu`, env, command: ({ path }) => [aot, [libtpu, path, TOPOLOGY, '--json']] };
       } else {
         all[name] = { absent: `${row.reason}; node scripts/plugins.mjs libtpu fetches its compiler` };
@@ -87,7 +87,7 @@ async function devices(rlx, wanted) {
       const kind = library ? 'library' : ['cpu', 'reference'].includes(name) ? 'cpu' : SOFTWARE.test(row.adapter ?? '') ? 'software' : 'card';
       all[name] = own(kind);
     } else if (EMULATED.includes(name) && ask('g++', ['--version'])) {
-      const emulated = await built('the emulators', 'emulated', ['test', '--release', '-p', 'rlx-native', '--features', 'aot,emulator', '--test', 'emulated', '--no-run']);
+      const emulated = ownEmulated ?? await built('the emulators', 'emulated', ['test', '-p', 'rlx-native', '--features', 'aot,emulator', '--test', 'emulated', '--no-run']);
       const lanes = name === 'rocm' ? 64 : 32;
       all[name] = { kind: 'emulator', on: `${lanes} lanes`, env, command: ({ path, args }) => [emulated, [name, path, ...args]] };
     } else {
@@ -113,7 +113,7 @@ const put = (path, value) => {
 await main(async () => {
   const { values } = parseArgs({
     options: {
-      devices: { type: 'string' }, families: { type: 'string' }, limit: { type: 'string' }, out: { type: 'string' }, rlx: { type: 'string' },
+      devices: { type: 'string' }, families: { type: 'string' }, limit: { type: 'string' }, out: { type: 'string' }, rlx: { type: 'string' }, emulated: { type: 'string' }, aot: { type: 'string' },
       again: { type: 'boolean' }, table: { type: 'boolean' }, check: { type: 'boolean' }, 'no-table': { type: 'boolean' },
     },
   });
@@ -127,7 +127,7 @@ await main(async () => {
   const limit = Number(values.limit ?? LIMIT);
   if (!(limit > 0)) throw new Stop('--limit takes seconds');
 
-  const rlx = values.rlx ?? await built('the command line', 'rlx', ['build', '--release', '-p', 'rlx-native', '--bin', 'rlx']);
+  const rlx = values.rlx ?? await built('the command line', 'rlx', ['build', '-p', 'rlx-native', '--bin', 'rlx']);
   const [date, commit] = [new Date().toISOString().slice(0, 10), ask('git', ['rev-parse', '--short', 'HEAD']) ?? 'unknown'];
   // What the executables are made of: commits that change other things change no result.
   const crates = ask('git', ['rev-parse', 'HEAD:crates']) ?? commit;
@@ -142,7 +142,7 @@ await main(async () => {
   if (lost.length > 0) throw new Stop(`records of no family: ${lost.map(({ name }) => name).join(', ')}`);
   const all = every.filter(({ family }) => families.includes(family));
   result.records = Math.max(result.records, all.length);
-  const opened = await devices(rlx, wanted);
+  const opened = await devices({ ...values, rlx }, wanted);
   const began = performance.now();
   let [done, ran] = [0, 0];
   for (const name of wanted) {

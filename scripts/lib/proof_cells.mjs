@@ -42,7 +42,7 @@ export function said(stderr, path = '') {
 }
 
 /** Exit codes of `rlx`. */
-const [CHECK, BAD, OFF] = [1, 3, 4];
+const [CHECK, BAD] = [1, 3];
 
 /**
  * What `rlx verify --json` came to: `agrees`; `part`, where some outputs are of no program of the model and the others
@@ -69,5 +69,5 @@ export function verdict({ code, stdout, stderr, late }, path) {
   }
   const says = said(stderr, path);
   if (code === BAD) return { verdict: 'refused', says };
-  return { verdict: code === OFF ? 'absent' : 'failed', says: says || `exit ${code}` };
+  return { verdict: 'failed', says: says || `exit ${code}` };
 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The network is a GGUF file, a transformers folder, or `shape:NAME/FORMAT`, a model as `rlx synth` makes it, of which
-//! only the header is written. `--context N`, `--chunk N` and `--kv TYPE` are those of the command line, `--program NAME`
-//! compiles one alone, `--size NAME=N` sets a size of an encoder's inputs (BATCH=1, SEQ=128, others 1), `--json` prints
+//! only the header is written. `--context N`, `--chunk N` and `--kv TYPE` are those of the command line,
+//! `--program NAME` compiles one alone, `--size NAME=N` sets a size of an encoder's inputs (BATCH=1, SEQ=128, others 1), `--json` prints
 //! one line. A program that is refused is told, and the others go on; the exit code is 3 then.
 
 use rlx_core::gguf::{HeaderReader, ModelFiles};

@@ -1,5 +1,5 @@
-//! `rlx verify` on the emulators of GPUs that the executors' tests have: kernels are compiled as C++ and run by the CPU.
-//! `scripts/proof.mjs` runs it where a machine has no such card.
+//! `rlx verify` on the emulators of GPUs that the executors' tests have: kernels are compiled as C++ and run by the
+//! CPU. `scripts/proof.mjs` runs it where a machine has no such card.
 //!
 //! ```sh
 //! cargo test -p rlx-native --release --features emulator --test emulated --no-run

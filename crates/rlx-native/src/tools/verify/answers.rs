@@ -53,6 +53,8 @@ struct Behind {
     prompt: String,
     prompt_ids: Vec<u32>,
     logits: Vec<f64>,
+    /// Positions of the caches that llama.cpp had: some models rotate otherwise where there are more.
+    n_ctx: Option<u64>,
     /// Tokens that follow, whatever they are.
     greedy: Option<Vec<u32>>,
     /// The same up to the one that ends an answer.
@@ -144,6 +146,7 @@ pub fn verify_answers(
         Record::Behind(behind) => {
             let kv = wanted.kv.unwrap_or(DType::F32);
             let mut model = open(&LoadOptions {
+                context: behind.n_ctx,
                 kv: Some(kv),
                 activations: Some(Activations::F32.into()),
                 logits: true,
