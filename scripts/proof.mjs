@@ -3,11 +3,12 @@
 // It goes by the command line, `rlx verify --device …`, on cards where there are any, else on what stands for them: the
 // emulators of the tests (scripts/proof.mjs builds them), a GPU in software, a vendor's library on the CPU. Programs for
 // TPUs are compiled by libtpu and not run. The result, a dated JSON in benches/results, is written after each record, and
-// a run of the same crates goes on with it; --again begins anew. Takes hours where GPUs are emulated.
+// a run of the same crates goes on with it; --keep goes on with any, --again begins anew,
+// --first takes one record of each family. Takes hours where GPUs are emulated.
 //   --rlx, --emulated, --aot BINARY  executables that are built already      --no-table  leaves README alone
 //   node scripts/proof.mjs --table   writes README's table from the newest result; --check fails where README has another
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -114,7 +115,7 @@ await main(async () => {
   const { values } = parseArgs({
     options: {
       devices: { type: 'string' }, families: { type: 'string' }, limit: { type: 'string' }, out: { type: 'string' }, rlx: { type: 'string' }, emulated: { type: 'string' }, aot: { type: 'string' },
-      again: { type: 'boolean' }, table: { type: 'boolean' }, check: { type: 'boolean' }, 'no-table': { type: 'boolean' },
+      again: { type: 'boolean' }, keep: { type: 'boolean' }, first: { type: 'boolean' }, table: { type: 'boolean' }, check: { type: 'boolean' }, 'no-table': { type: 'boolean' },
     },
   });
   if (values.table || values.check) return readme(values.check);
@@ -133,44 +134,58 @@ await main(async () => {
   const crates = ask('git', ['rev-parse', 'HEAD:crates']) ?? commit;
   const out = values.out ?? join(RESULTS, `${date}-proof.json`);
   mkdirSync(RESULTS, { recursive: true });
-  const kept = existsSync(out) && !values.again ? JSON.parse(readFileSync(out, 'utf8')) : null;
-  const result = kept?.crates === crates ? { ...kept, commit } : { date, commit, crates, machine: `${cpus().length} cores of ${cpus()[0].model}`, limit_s: limit, records: 0, devices: {}, cells: [] };
-  result.limit_s = Math.max(result.limit_s, limit);
+  if (values.again) rmSync(out, { force: true });
+  // Read again for each change: several runs may write one result, each for other devices.
+  const change = (work) => {
+    const result = existsSync(out) ? JSON.parse(readFileSync(out, 'utf8')) : { date, machine: `${cpus().length} cores of ${cpus()[0].model}`, limit_s: 0, records: 0, devices: {}, absent: {}, cells: [] };
+    work(result);
+    put(out, result);
+    return result;
+  };
 
   const every = records((path) => architecture(rlx, path));
   const lost = every.filter(({ family }) => family === 'unknown');
   if (lost.length > 0) throw new Stop(`records of no family: ${lost.map(({ name }) => name).join(', ')}`);
-  const all = every.filter(({ family }) => families.includes(family));
-  result.records = Math.max(result.records, all.length);
+  const wide = every.filter(({ family }) => families.includes(family));
+  const all = values.first ? families.flatMap((name) => wide.find(({ family }) => family === name) ?? []) : wide;
   const opened = await devices({ ...values, rlx }, wanted);
+  change((result) => {
+    [result.limit_s, result.records] = [Math.max(result.limit_s, limit), Math.max(result.records, all.length)];
+    // What was found with other sources is found again, unless it is to be kept.
+    if (!values.keep) result.cells = result.cells.filter((cell) => cell.crates === crates || !wanted.includes(cell.device));
+  });
   const began = performance.now();
   let [done, ran] = [0, 0];
   for (const name of wanted) {
     const device = opened[name];
+    change(({ devices: known, absent }) => {
+      if (device.absent) absent[name] = device.absent;
+      else known[name] = { kind: device.kind, on: known[name]?.on || device.on };
+    });
     if (device.absent) {
       say(`${name} is absent: ${device.absent}`);
-      result.absent = { ...result.absent, [name]: device.absent };
       done += all.length;
       continue;
     }
-    result.devices[name] = { kind: device.kind, on: device.on };
     for (const record of all) {
       done += 1;
-      const is = (cell) => cell.device === name && cell.record === `${record.kind} ${record.name}`;
-      if (result.cells.some(is)) continue;
+      const own = `${record.kind} ${record.name}`;
+      const is = (cell) => cell.device === name && cell.record === own;
+      if (change(() => {}).cells.some(is)) continue;
       const [command, args] = device.command(record);
       const from = performance.now();
       const answer = await ended(command, args, { env: device.env, limit });
-      const found = name === 'tpu' && device.kind === 'compiled' ? compiled(answer, record) : verdict(answer, record.path);
-      const { adapter, ...rest } = found;
-      if (adapter && !result.devices[name].on) result.devices[name].on = adapter;
-      result.cells.push({ device: name, record: `${record.kind} ${record.name}`, family: record.family, ...rest, seconds: Number(((performance.now() - from) / 1000).toFixed(1)) });
-      put(out, result);
+      const { adapter, ...found } = device.kind === 'compiled' ? compiled(answer, record) : verdict(answer, record.path);
+      const took = Number(((performance.now() - from) / 1000).toFixed(1));
+      change((result) => {
+        if (adapter && !result.devices[name].on) result.devices[name].on = adapter;
+        result.cells.push({ device: name, record: own, family: record.family, ...found, seconds: took, commit, crates });
+      });
       ran += 1;
       say(`${done} of ${wanted.length * all.length} after ${seconds(began)}: ${record.name} (${record.family}) on ${name}: ${found.verdict}${found.says ? `: ${found.says}` : ''}`);
     }
   }
-  put(out, result);
+  const result = change(({ devices: known, absent }) => Object.keys(known).forEach((name) => delete absent[name]));
   say(`${ran} records ran in ${seconds(began)}; the result is ${out}`);
   if (!values['no-table'] && !values.out) readme(false);
   const bad = result.cells.filter((cell) => ['differs', 'failed'].includes(cell.verdict));

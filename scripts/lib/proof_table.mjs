@@ -61,8 +61,9 @@ export function table(result) {
     const { kind } = result.devices[device];
     return KINDS[kind] ? `${device} (${KINDS[kind]})` : device;
   };
+  const commits = [...new Set(result.cells.map((own) => own.commit))].sort();
   const lines = [
-    `Of ${result.date}, commit ${result.commit}: how many families agree with their records on each executor (${result.records} records: what PyTorch and llama.cpp computed).`,
+    `Of ${result.date}, ${commits.length > 1 ? 'commits' : 'commit'} ${commits.join(', ')}: how many families agree with their records on each executor (${result.records} records: what PyTorch and llama.cpp computed).`,
     '',
     `| families | ${there.map(header).join(' | ')} |`,
     `| --- |${there.map(() => ' --- |').join('')}`,

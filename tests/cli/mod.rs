@@ -1,5 +1,6 @@
 //! The command line as scripts see it: exit codes, messages, JSON.
 
+mod answers;
 mod bad_input;
 #[path = "../support/malformed.rs"]
 mod broken;

@@ -59,7 +59,7 @@ test('a command that takes too long is ended', async () => {
 });
 
 const RESULT = {
-  date: '2026-01-02', commit: 'abc', records: 3, limit_s: 9,
+  date: '2026-01-02', records: 3, limit_s: 9,
   devices: { cpu: { kind: 'cpu', on: 'two threads' }, cuda: { kind: 'emulator', on: '32 lanes' } },
   cells: [
     { device: 'cpu', family: 'qwen2', verdict: 'agrees', says: '' },
@@ -68,11 +68,12 @@ const RESULT = {
     { device: 'cuda', family: 'qwen2', verdict: 'differs', says: 'out.logits' },
     { device: 'cuda', family: 'sam', verdict: 'refused', says: 'no a|b' },
     { device: 'cuda', family: 'sam3', verdict: 'timeout', says: '' },
-  ],
+  ].map((cell) => ({ commit: 'abc', ...cell })),
 };
 
 test('the table counts families by the worst of their records, and says what is refused', () => {
   const text = table(RESULT);
+  assert.match(text, /^Of 2026-01-02, commit abc: .*\(3 records/m);
   assert.match(text, /^\| families \| cpu \| cuda \(emulated\) \|$/m);
   assert.match(text, /^\| dense decoders: .* \| ✓ 2 \| ≠ 1 \|$/m);
   assert.match(text, /^\| masks: sam, sam2, sam3 \| {2}\| ✗ 1, … 1 \|$/m);
