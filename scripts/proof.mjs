@@ -3,12 +3,12 @@
 // It goes by the command line, `rlx verify --device …`, on cards where there are any, else on what stands for them: the
 // emulators of the tests (scripts/proof.mjs builds them), a GPU in software, a vendor's library on the CPU. Programs for
 // TPUs are compiled by libtpu and not run. The result, a dated JSON in benches/results, is written after each record, and
-// a run of the same crates goes on with it; --keep goes on with any, --again begins anew,
+// a run of the same crates goes on with it; --keep goes on with any, --again runs all once more,
 // --first takes one record of each family. Takes hours where GPUs are emulated.
 //   --rlx, --emulated, --aot BINARY  executables that are built already      --no-table  leaves README alone
 //   node scripts/proof.mjs --table   writes README's table from the newest result; --check fails where README has another
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -134,7 +134,6 @@ await main(async () => {
   const crates = ask('git', ['rev-parse', 'HEAD:crates']) ?? commit;
   const out = values.out ?? join(RESULTS, `${date}-proof.json`);
   mkdirSync(RESULTS, { recursive: true });
-  if (values.again) rmSync(out, { force: true });
   // Read again for each change: several runs may write one result, each for other devices.
   const change = (work) => {
     const result = existsSync(out) ? JSON.parse(readFileSync(out, 'utf8')) : { date, machine: `${cpus().length} cores of ${cpus()[0].model}`, limit_s: 0, records: 0, devices: {}, absent: {}, cells: [] };
@@ -152,7 +151,8 @@ await main(async () => {
   change((result) => {
     [result.limit_s, result.records] = [Math.max(result.limit_s, limit), Math.max(result.records, all.length)];
     // What was found with other sources is found again, unless it is to be kept.
-    if (!values.keep) result.cells = result.cells.filter((cell) => cell.crates === crates || !wanted.includes(cell.device));
+    const stays = (cell) => values.keep || cell.crates === crates;
+    result.cells = result.cells.filter((cell) => !wanted.includes(cell.device) || !families.includes(cell.family) || (!values.again && stays(cell)));
   });
   const began = performance.now();
   let [done, ran] = [0, 0];

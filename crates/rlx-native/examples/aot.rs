@@ -8,7 +8,7 @@
 //!
 //! The network is a GGUF file, a transformers folder, or `shape:NAME/FORMAT`, a model as `rlx synth` makes it, of which
 //! only the header is written. `--context N`, `--chunk N` and `--kv TYPE` are those of the command line,
-//! `--program NAME` compiles one alone, `--size NAME=N` sets a size of an encoder's inputs (BATCH=1, SEQ=128, others 1), `--json` prints
+//! `--program NAME` compiles one alone, `--size NAME=N` sets a size of an encoder's inputs, `--json` prints
 //! one line. A program that is refused is told, and the others go on; the exit code is 3 then.
 
 use rlx_core::gguf::{HeaderReader, ModelFiles};
@@ -32,7 +32,9 @@ use std::path::Path;
 use std::time::Instant;
 
 /// What libtpu asks of its environment, so that it does not wait for the metadata server of a cloud.
-const SETTINGS: [(&str, &str); 6] = [
+/// Several of its processes may run at once, where nobody has a TPU.
+const SETTINGS: [(&str, &str); 7] = [
+    ("ALLOW_MULTIPLE_LIBTPU_LOAD", "1"),
     ("TPU_SKIP_MDS_QUERY", "1"),
     ("TPU_WORKER_HOSTNAMES", "localhost"),
     ("TPU_ACCELERATOR_TYPE", "v5litepod-4"),
@@ -41,8 +43,11 @@ const SETTINGS: [(&str, &str); 6] = [
     ("TPU_HOST_BOUNDS", "1,1,1"),
 ];
 
-/// Tokens of an encoder's text.
-const SEQ: u64 = 128;
+/// Sizes of an encoder's inputs, where none is given; one of any other name is 1. Texts have as many tokens, or as many
+/// as the model takes.
+const SIZES: [(&str, u64); 5] =
+    [("BATCH", 1), (SEQ, 128), ("HEIGHT", 56), ("WIDTH", 56), ("SAMPLES", 16_000)];
+const SEQ: &str = "SEQ";
 
 struct Asked {
     options: ModelOptions,
@@ -96,8 +101,8 @@ fn usage() -> Error {
 
 fn asked() -> Result<Asked> {
     let options = ModelOptions::by(&rlx_pjrt::target().policy);
-    let sizes = Binding::from([("BATCH".into(), 1), ("SEQ".into(), SEQ)]);
-    let mut asked = Asked { options, only: None, sizes, json: false, plain: Vec::new() };
+    let mut asked =
+        Asked { options, only: None, sizes: Binding::new(), json: false, plain: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =
@@ -148,8 +153,13 @@ fn programs(model: &str, asked: &Asked) -> Result<(String, u64, Vec<Program>)> {
     let mut programs = Vec::new();
     for entry in entries {
         let preview = Preview::new(&entry, &target, &CompileOptions::default())?;
-        let known = |name: String| (name.clone(), asked.sizes.get(&name).copied().unwrap_or(1));
-        let sizes: Binding = preview.graph().symbols().into_iter().map(known).collect();
+        let size = |name: &str| {
+            let usual = SIZES.iter().find(|s| s.0 == name).map_or(1, |s| s.1);
+            let usual = if name == SEQ { usual.min(facts.context.max(1)) } else { usual };
+            asked.sizes.get(name).copied().unwrap_or(usual)
+        };
+        let symbols = preview.graph().symbols();
+        let sizes: Binding = symbols.into_iter().map(|s| (s.clone(), size(&s))).collect();
         let compiled = preview.compile(&sizes, &mut Watch::default())?;
         let GraphModule::Lir(mut program) = compiled.module else {
             return Err(Error::internal("the compiler stopped before the program"));
