@@ -33,16 +33,18 @@ await main(async () => {
   const aot = values.aot ?? inRoot('target', 'debug', 'examples', 'aot');
   const [date, commit] = [new Date().toISOString().slice(0, 10), ask('git', ['rev-parse', '--short', 'HEAD']) ?? 'unknown'];
   const out = values.out ?? inRoot('benches', 'results', `${date}-tpu-aot.json`);
-  const result = existsSync(out) ? JSON.parse(readFileSync(out, 'utf8')) : { date, runs: [] };
+  // Read again each time: several runs may write one result, each for other models.
+  const read = () => (existsSync(out) ? JSON.parse(readFileSync(out, 'utf8')) : { date, runs: [] });
   for (const topology of topologies) {
     for (const name of models) {
-      if (result.runs.some((own) => own.name === name && own.topology === topology)) continue;
+      if (read().runs.some((own) => own.name === name && own.topology === topology)) continue;
       const began = performance.now();
       say(`${name} for ${topology} …`);
       const [model, ...more] = MODELS[name];
       const { code, stdout, stderr, late } = await ended('nice', ['-n', '10', aot, plugin, model, topology, '--json', ...more], { limit });
       const report = stdout.startsWith('{') ? JSON.parse(stdout) : null;
       const failed = late ? `not done within ${limit} s` : report ? undefined : said(stderr) || `exit ${code}`;
+      const result = read();
       result.runs.push({ name, topology, commit, seconds: Math.round((performance.now() - began) / 1000), failed, family: report?.family, context: report?.context, programs: report?.programs ?? [] });
       writeFileSync(`${out}.part`, `${JSON.stringify(result)}\n`);
       renameSync(`${out}.part`, out);

@@ -71,7 +71,8 @@ export function table(result) {
     '',
     `✓ agrees, ✗ refused, c compiled and not run, … not done within ${result.limit_s} s, ≠ differs, ! failed; the worst of a family's records counts, and empty cells were not tried.`,
   ];
-  const on = there.filter((device) => result.devices[device].on).map((device) => `${device}: ${result.devices[device].on}`);
+  const count = (device) => result.cells.filter((own) => own.device === device).length;
+  const on = there.map((device) => `${device}: ${[result.devices[device].on, `${count(device)} records`].filter(Boolean).join(', ')}`);
   lines.push(`Run on ${on.join('; ')}.`);
   const refused = there.flatMap((device) => refusals(result, device));
   if (refused.length > 0) lines.push('', 'Refused:', '', ...refused);
