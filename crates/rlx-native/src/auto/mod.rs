@@ -1,9 +1,10 @@
 //! `--device auto`: the fastest device of this machine, by measurement.
 //!
-//! The first use opens every device of [`CANDIDATES`] that is there and times each with two products of packed weights
-//! ([`probe`]). The answer is kept in the cache's folder with the devices' names. Later uses open the winner alone;
-//! where that is not there any more, or is another, all are timed again, and so they are by `rlx devices` where any of
-//! them is another than before. A GPU that the processor simulates loses to the processor by its times, not by its name.
+//! The first use opens every device of [`CANDIDATES`] that is there and times each with two products of packed
+//! weights ([`probe`]). The answer is kept in the cache's folder with the devices' names. Later uses open the winner
+//! alone; where that is not there any more, or is another, all are timed again, and so they are by `rlx devices` where
+//! any of them is another than before. A GPU that the processor simulates loses to the processor by its times, not by
+//! its name.
 
 pub mod probe;
 
