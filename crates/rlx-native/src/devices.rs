@@ -91,8 +91,8 @@ pub struct DeviceRow {
     pub open: fn(&OpenOptions) -> Result<Arc<dyn Device>>,
 }
 
-/// The device that is used when none is named.
-pub const DEFAULT: &str = "cpu";
+/// The device that every machine has.
+pub const CPU: &str = "cpu";
 
 /// Every device.
 pub const DEVICES: &[DeviceRow] = &[
@@ -110,7 +110,7 @@ pub const DEVICES: &[DeviceRow] = &[
         open: |_| Ok(Arc::new(ReferenceDevice::new())),
     },
     DeviceRow {
-        name: "cpu",
+        name: CPU,
         about: "SIMD kernels over packed weights, on hot threads",
         backend: FusionTarget::Cpu,
         keeps_maps: true,
@@ -346,7 +346,7 @@ mod tests {
             assert_eq!((row.target)().name, row.name);
             assert_eq!(FusionTarget::of_device(row.name), Ok(row.backend));
         }
-        assert!(find(DEFAULT).is_ok());
+        assert!(find(CPU).is_ok());
     }
 
     #[test]
