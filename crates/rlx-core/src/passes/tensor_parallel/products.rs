@@ -108,7 +108,7 @@ impl Split<'_> {
         let sums = op.epilogue.sums();
         let along_k = x.axis == Some(2) && sums && !op.bias && self.can_own_all(banks, 2);
         let columns = self.can_own_all(banks, 1) && self.can_own_all(biases, 1);
-        if !along_k && !(columns && self.pays(node, banks)) {
+        if !(along_k || columns && self.pays(node, banks)) {
             return self.all_whole(node);
         }
         let axis = if along_k { 2 } else { 1 };
