@@ -101,8 +101,8 @@ fn products_of_one_row_come_by_groups_of_lanes() {
     }
 }
 
-/// A block takes many stages, of several weights one behind the other, and comes round its ring: each is there before it
-/// is read, and is read before another takes its place.
+/// A block takes many stages, of several weights one behind the other, and comes round its ring: each is there before
+/// it is read, and is read before another takes its place.
 #[test]
 fn weights_of_one_row_come_as_a_stream() {
     let mut rng = Rng(71);

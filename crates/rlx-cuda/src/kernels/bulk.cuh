@@ -1,6 +1,6 @@
-// Bytes on their way from memory to a block's shared memory, while its threads do something else (`cp.async.bulk`; PTX ISA,
-// "Asynchronous copy" and "mbarrier"). Places and counts are multiples of 16. A barrier counts the bytes of a round; one
-// thread begins it and asks for copies, all may wait. In the emulator a copy is done when it is asked for.
+// Bytes on their way from memory to a block's shared memory, while its threads do something else (`cp.async.bulk`;
+// PTX ISA, "Asynchronous copy" and "mbarrier"). Places and counts are multiples of 16. A barrier counts the bytes of a
+// round; one thread begins it and asks for copies, all may wait. In the emulator a copy is done when it is asked for.
 #ifdef RLX_EMULATOR
 #define SHARED_BYTES(name) __shared__ __align__(128) u8 name[SHARED]
 #else

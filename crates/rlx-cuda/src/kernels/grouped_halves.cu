@@ -1,6 +1,7 @@
-// grouped_matmul  y[p, n] = epilogue(sum over k of x[row of p, k] * W[expert of p, n, k]) for pairs p of a row and an expert
-// shapes      x f16[ROWS, 2, K], high and low halves of each row, divided by its scale f32[ROWS]    W FORMAT[EXPERTS, N, K]
-//             order, tiles as group_rows makes them    y f32[M TOP_K, N]
+// grouped_matmul  y[p, n] = epilogue(sum over k of x[row of p, k] * W[expert of p, n, k]) for pairs p of a row and an
+//             expert
+// shapes      x f16[ROWS, 2, K], high and low halves of each row, divided by its scale f32[ROWS]
+//             W FORMAT[EXPERTS, N, K]    order, tiles as group_rows makes them    y f32[M TOP_K, N]
 // bytes       an expert's W for each 64 of its pairs, a pair's row for each 64 columns; 4*N written for a pair
 // launch      a block of 256 threads is a tile of 64 pairs of an expert by 64 columns, a warp 16 by 32 of them; while a
 //             step of k is summed up, the next one is on its way from memory

@@ -1,4 +1,5 @@
-// grouped_matmul  y[j, n] = epilogue(sum over k of x[k] * W[ids[j], n, k]) for one row of x, or their sum over j by shares
+// grouped_matmul  y[j, n] = epilogue(sum over k of x[k] * W[ids[j], n, k]) for one row of x, or their sum over j by
+//             shares
 // shapes      x f32[K] or f32[TOP_K, K]    W FORMAT[EXPERTS, N, K]    ids u32[TOP_K]    y f32[TOP_K, N] or f32[N]
 // bytes       the rows of the experts that are named, once for each time
 // launch      as matmul_stream. A stage is COLUMNS columns of an expert; or EACH columns of all experts that are summed,
@@ -9,7 +10,8 @@
 #define UP_FORMAT FORMAT
 #endif
 
-KERNEL_OF(grouped_stream, THREADS)(const float* __restrict__ x, const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER,
+KERNEL_OF(grouped_stream, THREADS)(const float* __restrict__ x,
+                                   const u8* __restrict__ w WEIGHT_PARAMETER BIAS_PARAMETER,
                                    const u32* __restrict__ ids SUM_PARAMETERS, float* y) {
     SHARED_BYTES(ring);
     __shared__ __align__(8) u64 barriers[SLOTS];
@@ -56,7 +58,8 @@ KERNEL_OF(grouped_stream, THREADS)(const float* __restrict__ x, const u8* __rest
     // Behind it all see the barriers.
     __syncthreads();
     for (u32 stage = 0; stage < stages; stage++) {
-        u32 block = blockIdx.x + stage * gridDim.x, j = block / whole, first = block % whole * COLUMNS, turn = stage % 2;
+        u32 block = blockIdx.x + stage * gridDim.x, j = block / whole, first = block % whole * COLUMNS;
+        u32 turn = stage % 2;
 #if defined(OWN_ROWS) && !defined(SUMS)
         if (j != now) of = Pair<FORMAT, UP_FORMAT>(x + size_t(j) * K, nullptr, lane);
         now = j;

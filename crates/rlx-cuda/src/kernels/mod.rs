@@ -327,8 +327,8 @@ const ROWS: &[KernelRow<Build>] = &[
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
-/// The work of every step of a program, with the step's number. Two steps may be one kernel, which has the number of the
-/// first.
+/// The work of every step of a program, with the step's number. Two steps may be one kernel, which has the number of
+/// the first.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.

@@ -2,7 +2,8 @@
 //!
 //! A head of `S` queries and keys and `E` elements takes `4 S S E` operations, and reads `8 S E` elements at least. In
 //! tiles of 64 queries on tensor cores its keys and values are read `S / 64` times, from a cache; a product of f32 is
-//! three of theirs, and 16-bit floats are multiplied as they are. Few queries, wide heads and widths that are no whole steps have a block for each query.
+//! three of theirs, and 16-bit floats are multiplied as they are. Few queries, wide heads and widths that are no whole
+//! steps have a block for each query.
 
 use super::elements::stored;
 use super::takes::{self, Taken};

@@ -3,12 +3,13 @@
 // shapes      q T[B, QUERIES, HEADS, HEAD]    k T[B, KEYS, KV, HEAD]    v T[B, KEYS, KV, WIDTH]    y T as q, WIDTH wide
 // bytes       q and y once; k and v for each 64 queries of each head
 // launch      a block of 4 warps is 64 queries of a head, 16 of a warp; keys come by TILE to shared memory
-// numerics    products of T, f16 or bf16, on tensor cores, sums in f32; an online softmax by TILE keys, whose weights are
-//             rounded to T; rounded once
+// numerics    products of T, f16 or bf16, on tensor cores, sums in f32; an online softmax by TILE keys, whose weights
+//             are rounded to T; rounded once
 #ifdef HAS_HALVES
 // Rows from j on to shared memory; zeros from `end` on.
 template <u32 Length>
-__device__ __forceinline__ void bring(Rows16<TILE, Length>& to, const T* __restrict__ from, size_t step, u32 j, u32 end) {
+__device__ __forceinline__ void bring(Rows16<TILE, Length>& to, const T* __restrict__ from, size_t step, u32 j,
+                                      u32 end) {
     const u32 parts = Length / 8;
     for (u32 n = threadIdx.x; n < TILE * parts; n += THREADS) {
         u32 row = n / parts, part = n % parts;

@@ -1,5 +1,5 @@
-// A lane's part of products of a row of x with rows of weights that a ring brings (bulk.cuh): LANES lanes share a row, each
-// has 32 elements of k in each of STEPS steps.
+// A lane's part of products of a row of x with rows of weights that a ring brings (bulk.cuh): LANES lanes share a row,
+// each has 32 elements of k in each of STEPS steps.
 // Whether every lane has elements in every step.
 #define IS_FULL (LANES * STEPS * 32 == K)
 
@@ -55,6 +55,7 @@ struct Pair {
 template <class F>
 struct Pair<F, F> {
     Own<F> own;
-    __device__ __forceinline__ Pair(const float* __restrict__ x, const float* __restrict__ by, u32 lane) : own(x, by, lane) {}
+    __device__ __forceinline__ Pair(const float* __restrict__ x, const float* __restrict__ by, u32 lane)
+        : own(x, by, lane) {}
     __device__ __forceinline__ const Own<F>& up() const { return own; }
 };

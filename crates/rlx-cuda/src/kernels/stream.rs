@@ -1,5 +1,5 @@
-//! Products of one row whose weights come as a stream: what a block multiplies next is on its way to shared memory while
-//! it multiplies, on cards with bulk copies.
+//! Products of one row whose weights come as a stream: what a block multiplies next is on its way to shared memory
+//! while it multiplies, on cards with bulk copies.
 //!
 //! A row of `K` and `N` columns take `2 N K` operations and move the weights' bytes once. A processor of an H200 needs
 //! some 36 KiB on their way at any time for the memory's 4.3 TB/s; its one block has up to [`RING`] of them, asked for

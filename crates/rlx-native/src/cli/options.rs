@@ -92,8 +92,8 @@ pub enum Overflow {
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Device: auto, reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda; cuda:1 is the second card.
-    /// `auto` is the fastest of this machine's, measured once: `rlx devices` says which
+    /// Device: auto, reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda; cuda:1 is the second
+    /// card. `auto` is the fastest of this machine's, measured once: `rlx devices` says which
     #[arg(long, value_name = "D", default_value = AUTO)]
     pub device: String,
     /// Numbers of the cards of cuda that run the model together, such as 0,1 [default: the first alone]
