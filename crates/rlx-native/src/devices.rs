@@ -235,7 +235,7 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "xla-cuda",
-        about: "an NVIDIA card through XLA; no card has run it yet",
+        about: "an NVIDIA card through XLA",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
         cards: false,

@@ -176,7 +176,7 @@ fn ring(step: &Step, cx: &Context<'_>, op: &GroupedMatMul, i: usize) -> Result<O
         length = k;
     }
     let stage =
-        if op.epilogue.sums() { Stage::OfExperts(top_k) } else { Stage::OfAll { times: top_k } };
+        if op.epilogue.sums() { Stage::Experts(top_k) } else { Stage::All { times: top_k } };
     Ok(Ring::of(length, &matrices, stage))
 }
 

@@ -50,11 +50,11 @@ impl Rows {
 #[derive(Clone, Copy)]
 pub(super) enum Stage {
     /// Rows of one of the matrices.
-    OfOne,
+    One,
     /// The same rows of all matrices, for each of so many experts.
-    OfAll { times: u64 },
+    All { times: u64 },
     /// The same rows of so many experts, one for each group of lanes.
-    OfExperts(u64),
+    Experts(u64),
 }
 
 /// How a block's threads and stages are shared out.
@@ -84,17 +84,17 @@ impl Ring {
         let bytes = matrices.iter().map(|m| m.bytes);
         // Groups of lanes, how many of them have columns of their own, and bytes of such a column.
         let (groups, of_columns, column) = match stage {
-            Stage::OfOne => (own, own, bytes.max()?),
-            Stage::OfAll { .. } => (own, own, bytes.sum()),
-            Stage::OfExperts(n) => (n, 1, bytes.sum()),
+            Stage::One => (own, own, bytes.max()?),
+            Stage::All { .. } => (own, own, bytes.sum()),
+            Stage::Experts(n) => (n, 1, bytes.sum()),
         };
         let columns = |each: u64| of_columns * each;
         let stages = |each: u64| {
             let mut of = matrices.iter().map(|m| m.count.div_ceil(columns(each)));
             match stage {
-                Stage::OfOne => of.sum(),
-                Stage::OfAll { times } => of.next().unwrap_or(0) * times,
-                Stage::OfExperts(_) => of.next().unwrap_or(0),
+                Stage::One => of.sum(),
+                Stage::All { times } => of.next().unwrap_or(0) * times,
+                Stage::Experts(_) => of.next().unwrap_or(0),
             }
         };
         // What the block with the most stages has to do.
@@ -149,7 +149,7 @@ impl Ring {
         if is_packed && !is_glu && op.segments > 1 {
             return Ok(None);
         }
-        Ok(Ring::of(k, &matrices, if is_glu { Stage::OfAll { times: 1 } } else { Stage::OfOne }))
+        Ok(Ring::of(k, &matrices, if is_glu { Stage::All { times: 1 } } else { Stage::One }))
     }
 
     /// Threads of a block.
