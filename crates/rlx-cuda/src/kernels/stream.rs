@@ -6,6 +6,7 @@
 //! from before the kernel waits for the one before it.
 
 use super::{Context, Emit, Kernel};
+use crate::driver::cuda::texts::BULK_COPIES;
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Space, Step};
 use rlx_core::ops::{Epilogue, MatMul};
@@ -166,6 +167,7 @@ impl Ring {
         cx: &Context<'_>,
     ) -> Result<Kernel> {
         let shared = self.slot * self.slots;
+        emit.line(BULK_COPIES);
         for (name, n) in [
             ("LANES", self.lanes),
             ("STEPS", self.steps),
