@@ -172,8 +172,8 @@ fn a_folder_of_kernels_serves_a_machine_without_a_compiler() {
     assert_eq!(own.files().len(), filled);
 }
 
-/// Answers of a card are the same by kernels that it compiles, and by those of a folder. A kernel that needs a newer card
-/// than it was compiled for is none.
+/// Answers of a card are the same by kernels that it compiles, and by those of a folder. A kernel that needs a newer
+/// card than it was compiled for is none.
 #[test]
 fn a_card_runs_kernels_of_a_folder() {
     if std::env::var_os("RLX_CUDA").is_none() {
