@@ -135,9 +135,11 @@ fn cards_are_chosen_by_number_where_a_device_has_numbers() {
         command.args(args);
         command
     };
-    for args in [["--devices", "0,1"].as_slice(), &["--device", "cpu:1"]] {
-        let what = "cards are chosen by number, and the device cpu has no numbers";
-        fails(&mut bench(args), 2, what, "add --device cuda, or leave the numbers out");
+    for (args, device) in
+        [(["--devices", "0,1"].as_slice(), "auto"), (&["--device", "cpu:1"], "cpu")]
+    {
+        let what = format!("cards are chosen by number, and the device {device} has no numbers");
+        fails(&mut bench(args), 2, &what, "add --device cuda, or leave the numbers out");
     }
     let what = "`one` is no number of a card";
     let hint = "cards are numbered from 0: --device cuda:1 is the second";
