@@ -51,7 +51,7 @@ fn tokens_are_predicted_as_the_core_does() {
     assert_eq!(run_op(&d, Predict, &operands), truth(&Op::from(Predict), &operands));
 }
 
-/// Rows are counted in a workgroup's memory that nobody has cleared: a count that begins otherwise than at 0 never ends.
+/// Rows are counted in a workgroup's memory that nobody has cleared: a count that does not begin at 0 never ends.
 #[test]
 fn many_rows_find_their_experts() {
     let (d, mut rng) = (device(), Rng(53));
