@@ -10,7 +10,7 @@
 #[allow(dead_code)] // what the executor's own tests look at
 #[path = "../../rlx-metal/tests/emulator.rs"]
 mod emulator;
-#[allow(dead_code)]
+#[allow(dead_code)] // as above
 #[path = "../../rlx-metal/tests/fake.rs"]
 mod fake;
 

@@ -267,15 +267,15 @@ impl Target {
         let l = &self.limits;
         let usual = self.name == "reference";
         let loops = if self.claims.loops && !usual { " loops=1" } else { "" };
-        #[allow(unused_mut)]
-        let mut text = format!(
+        let text = format!(
             "{} buffer={} binding={} storage_buffers={} alignment={}{loops}",
             self.name, l.buffer, l.binding, l.storage_buffers, l.alignment
         );
         #[cfg(feature = "parallel")]
-        if self.claims.ranks.count != 1 {
-            text.push_str(&format!(" ranks={}", self.claims.ranks.count));
-        }
+        let text = match self.claims.ranks.count {
+            1 => text,
+            ranks => format!("{text} ranks={ranks}"),
+        };
         text
     }
 

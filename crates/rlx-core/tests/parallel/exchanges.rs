@@ -8,7 +8,7 @@ use rlx_core::ops::{AllGather, AllReduce, Op};
 use rlx_core::plan::{WeightPlan, plan};
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::group::{Group, InTurn, Meeting, together};
-use rlx_core::runtime::device::{Device, Submission, Write, WriteTo};
+use rlx_core::runtime::device::{Device, ProgramId, SessionId, Submission, Write, WriteTo};
 use rlx_core::target::{CompileOptions, Target};
 use rlx_core::types::{DType, Shape, Type};
 use std::sync::Arc;
@@ -69,12 +69,11 @@ fn alone_a_rank_has_its_own_tensor_only() {
     assert_eq!(run(0).expect_err("no ranks").code, Code::BadGraph);
 }
 
-/// A sum over ranks of what the host writes: twice that for two ranks.
-#[test]
-fn what_the_host_writes_reaches_every_rank() {
+/// A group of two, and in a session of it the program that sums `x` over so many ranks.
+fn summing(ranks: u64) -> (Arc<dyn Device>, ProgramId, SessionId) {
     let mut g = Graph::new("sum");
     let x = g.param(ParamKind::Input, "x", Type::tensor(DType::F32, Shape::of(&[2])));
-    let y = g.push1(AllReduce { ranks: 2 }, &[x], "sum").unwrap();
+    let y = g.push1(AllReduce { ranks }, &[x], "sum").unwrap();
     g.output("y", y);
     let program = Arc::new(planned(g));
     let device = group(2);
@@ -84,6 +83,13 @@ fn what_the_host_writes_reaches_every_rank() {
     answered(&*device, t).unwrap();
     let (s, t) = device.session(m, &[], &[64]).unwrap();
     answered(&*device, t).unwrap();
+    (device, p, s)
+}
+
+/// A sum over ranks of what the host writes: twice that for two ranks.
+#[test]
+fn what_the_host_writes_reaches_every_rank() {
+    let (device, p, s) = summing(2);
     let writes = [Write { to: WriteTo::Input(0), offset: 0, bytes: bytes(&[1.5, 2.0]) }];
     let t = device.submit_with(s, p, &Submission::new(&writes)).unwrap();
     let outputs = crate::load::wait(|cx| device.poll(t, cx)).unwrap();
@@ -106,18 +112,7 @@ fn a_group_has_devices_of_one_kind() {
 /// A rank that computes nothing more leaves the others waiting, so that the group is lost.
 #[test]
 fn an_error_of_one_rank_is_the_groups() {
-    let mut g = Graph::new("sum");
-    let x = g.param(ParamKind::Input, "x", Type::tensor(DType::F32, Shape::of(&[2])));
-    let y = g.push1(AllReduce { ranks: 3 }, &[x], "sum").unwrap();
-    g.output("y", y);
-    let program = Arc::new(planned(g));
-    let device = group(2);
-    let (m, t) = device.allocate(Arc::new(WeightPlan::default())).unwrap();
-    answered(&*device, t).unwrap();
-    let (p, t) = device.build(m, program).unwrap();
-    answered(&*device, t).unwrap();
-    let (s, t) = device.session(m, &[], &[64]).unwrap();
-    answered(&*device, t).unwrap();
+    let (device, p, s) = summing(3);
     let t = device.submit_with(s, p, &Submission::new(&[])).unwrap();
     let e = answered(&*device, t).expect_err("another number of ranks");
     assert_eq!(e.what, "all_reduce of 3 ranks in a group of 2");

@@ -18,6 +18,8 @@ KERNEL_OF(grouped_stream, THREADS)(const float* __restrict__ x,
     __shared__ float parts[2][THREADS / WARP][EACH];
 #ifdef GLU
     __shared__ float up_parts[2][THREADS / WARP][EACH];
+#else
+    float (*const up_parts[2])[EACH] = {};
 #endif
     if (threadIdx.x == 0) make_barriers(barriers, SLOTS);
     wait_for_previous();
@@ -48,9 +50,9 @@ KERNEL_OF(grouped_stream, THREADS)(const float* __restrict__ x,
     if (threadIdx.x == 0) {
         for (u32 stage = 0; stage < min(SLOTS, stages); stage++) ask(stage);
     }
-    u32 group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    u32 lane = threadIdx.x % LANES;
 #ifdef SUMS
-    u32 now = group;
+    u32 now = threadIdx.x / LANES;
 #else
     u32 now = blockIdx.x / whole;
 #endif
@@ -65,17 +67,7 @@ KERNEL_OF(grouped_stream, THREADS)(const float* __restrict__ x,
         now = j;
 #endif
         wait_for_round(barriers + stage % SLOTS, stage / SLOTS);
-        const u8* slot = ring + stage % SLOTS * SLOT_BYTES;
-        float sums[EACH];
-#pragma unroll
-        for (u32 c = 0; c < EACH; c++) sums[c] = of.own.product(slot + (group * EACH + c) * ROW_BYTES, lane);
-        put_sums<EACH>(sums, parts[turn]);
-#ifdef GLU
-        const u8* up_slot = slot + COLUMNS * ROW_BYTES;
-#pragma unroll
-        for (u32 c = 0; c < EACH; c++) sums[c] = of.up().product(up_slot + (group * EACH + c) * UP_ROW_BYTES, lane);
-        put_sums<EACH>(sums, up_parts[turn]);
-#endif
+        put_stage(of, ring + stage % SLOTS * SLOT_BYTES, ROW_BYTES, parts[turn], up_parts[turn]);
         // Behind it all sums are there, and the slot is read no more.
         __syncthreads();
         if (threadIdx.x == 0 && stage + SLOTS < stages) ask(stage + SLOTS);

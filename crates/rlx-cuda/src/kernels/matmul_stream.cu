@@ -51,6 +51,8 @@ KERNEL_OF(matmul_stream, THREADS)(PARAMETERS) {
     __shared__ float parts[2][THREADS / WARP][EACH];
 #ifdef GLU
     __shared__ float up_parts[2][THREADS / WARP][EACH];
+#else
+    float (*const up_parts[2])[EACH] = {};
 #endif
     u32 stages = (STAGES - 1 - blockIdx.x) / gridDim.x + 1;
     auto ask = [&](u32 stage) {
@@ -65,7 +67,7 @@ KERNEL_OF(matmul_stream, THREADS)(PARAMETERS) {
     }
     __syncthreads();
     wait_for_previous();
-    u32 group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    u32 lane = threadIdx.x % LANES;
     float root = 1.0f;
 #ifdef NORM
     __shared__ float squares[THREADS / WARP];
@@ -79,20 +81,8 @@ KERNEL_OF(matmul_stream, THREADS)(PARAMETERS) {
             const Pair<F, UP_FORMAT> of(x, norm, lane);
             for (; block < blocks; block += gridDim.x, stage++) {
                 wait_for_round(barriers + stage % SLOTS, stage / SLOTS);
-                const u8* slot = ring + stage % SLOTS * SLOT_BYTES;
                 u32 first = block * COLUMNS, turn = stage % 2;
-                float sums[EACH];
-#pragma unroll
-                for (u32 c = 0; c < EACH; c++) sums[c] = of.own.product(slot + (group * EACH + c) * s.row_bytes, lane);
-                put_sums<EACH>(sums, parts[turn]);
-#ifdef GLU
-                const u8* up_slot = slot + COLUMNS * s.row_bytes;
-#pragma unroll
-                for (u32 c = 0; c < EACH; c++) {
-                    sums[c] = of.up().product(up_slot + (group * EACH + c) * UP_ROW_BYTES, lane);
-                }
-                put_sums<EACH>(sums, up_parts[turn]);
-#endif
+                put_stage(of, ring + stage % SLOTS * SLOT_BYTES, s.row_bytes, parts[turn], up_parts[turn]);
                 // Behind it all sums are there, and the slot is read no more.
                 __syncthreads();
                 if (threadIdx.x == 0 && stage + SLOTS < stages) ask(stage + SLOTS);

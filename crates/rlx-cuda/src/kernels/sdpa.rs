@@ -214,7 +214,8 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
                 ("sdpa_tile", include_str!("tf32.cuh"), include_str!("sdpa_tile.cu"))
             }
         };
-        let text = [products, include_str!("four_lanes.cuh"), &parts, text].concat();
+        let shared = concat!(include_str!("four_lanes.cuh"), include_str!("sdpa_weights.cuh"));
+        let text = [products, &parts, shared, text].concat();
         let blocks = product(&[own, of.queries.div_ceil(QUERIES)])?;
         return Ok(vec![emit.kernel(entry, &text, [blocks, 1, 1], THREADS as u32)?.alone()]);
     }

@@ -59,3 +59,21 @@ struct Pair<F, F> {
         : own(x, by, lane) {}
     __device__ __forceinline__ const Own<F>& up() const { return own; }
 };
+
+// Sums by warp of a stage's products. A group of lanes has EACH rows of the slot; those of a second weight stand behind
+// all COLUMNS of the first.
+template <class F, class Up>
+__device__ __forceinline__ void put_stage(const Pair<F, Up>& of, const u8* slot, u32 row_bytes, float (*parts)[EACH],
+                                          float (*up_parts)[EACH]) {
+    u32 first = threadIdx.x / LANES * EACH, lane = threadIdx.x % LANES;
+    float sums[EACH];
+#pragma unroll
+    for (u32 c = 0; c < EACH; c++) sums[c] = of.own.product(slot + (first + c) * row_bytes, lane);
+    put_sums<EACH>(sums, parts);
+#ifdef GLU
+    slot += COLUMNS * row_bytes;
+#pragma unroll
+    for (u32 c = 0; c < EACH; c++) sums[c] = of.up().product(slot + (first + c) * UP_ROW_BYTES, lane);
+    put_sums<EACH>(sums, up_parts);
+#endif
+}

@@ -5,7 +5,6 @@
 //! on the host, and those that a tensor is packed of do until both are there.
 
 #[cfg(feature = "parallel")]
-#[path = "load/shares.rs"]
 mod shares;
 
 use crate::error::{Error, Result};
@@ -285,11 +284,10 @@ impl Loader {
         let Some(i) = found.map(|at| self.unpacked.swap_remove(at)) else { return Ok(None) };
         let packed = &plan.packed[i];
         let Some((values, scales)) = parts(i) else { return Ok(None) };
-        #[allow(unused_mut)]
-        let mut bytes = packed.packing.pack(values, scales)?;
+        let bytes = packed.packing.pack(values, scales)?;
         let mut to = Vec::new();
         #[cfg(feature = "parallel")]
-        shares::of_packed(&plan.entries, packed.place, &mut bytes, &mut to)?;
+        let bytes = shares::of_packed(&plan.entries, packed.place, bytes, &mut to)?;
         for (piece, at) in plan.entries.iter().flat_map(pieces) {
             let from = piece.offset.checked_sub(packed.place.offset);
             let own =

@@ -45,9 +45,9 @@ pub(super) fn plans(plan: &WeightPlan) -> Vec<WeightPlan> {
 pub(super) fn of_packed(
     entries: &[Entry],
     tensor: Piece,
-    bytes: &mut Vec<u8>,
+    mut bytes: Vec<u8>,
     to: &mut Vec<(Placed, Range<usize>)>,
-) -> Result<()> {
+) -> Result<Vec<u8>> {
     for e in entries {
         let Some(rows) = e.rows().filter(|r| r.shard == PACKED) else { continue };
         let Some(from) = rows.offset.checked_sub(tensor.offset) else { continue };
@@ -65,7 +65,7 @@ pub(super) fn of_packed(
         }
         slices(Placed { buffer: e.buffer, offset: e.offset }, first as u64, e.bytes, to);
     }
-    Ok(())
+    Ok(bytes)
 }
 
 impl Loader {
