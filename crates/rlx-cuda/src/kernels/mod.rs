@@ -206,7 +206,7 @@ impl Kernel {
 pub(crate) struct Card {
     /// Whether it has a library for products.
     pub products: bool,
-    /// Whether it copies bytes into shared memory behind a block's back.
+    /// Whether it copies bytes into shared memory while a block computes.
     pub bulk_copies: bool,
     /// Multiprocessors.
     pub processors: u32,
@@ -219,7 +219,7 @@ impl Card {
         Card { products: driver.has_products(), bulk_copies, processors }
     }
 
-    /// The cards whose kernels are others.
+    /// Cards that differ from this one in what kernels depend on.
     pub fn others(self) -> impl Iterator<Item = Card> {
         let all = [(false, false), (false, true), (true, false), (true, true)];
         let all = all.map(|(products, bulk_copies)| Card { products, bulk_copies, ..self });

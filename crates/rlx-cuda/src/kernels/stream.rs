@@ -144,7 +144,8 @@ impl Ring {
             }
         }
         let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
-        // Short kernels of several packed weights are faster without: they share processors with those that have rings.
+        // Products of several packed weights are short, and faster without a ring: their blocks then share processors
+        // with those of the kernels before and behind, which have one.
         let is_packed =
             step.operands[first..first + op.segments].iter().any(|w| w.ty.dtype.is_block());
         if is_packed && !is_glu && op.segments > 1 {

@@ -109,7 +109,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
-/// A line of a text whose kernel copies bulks into shared memory, which cards have since 9.0.
+/// The line by which a kernel's text says that it needs bulk copies, which cards have since 9.0.
 pub(crate) const BULK_COPIES: &str = "#define BULK_COPIES ";
 
 /// The architectures that a folder has a kernel for.
