@@ -136,9 +136,9 @@ fn packed_weights_of_one_row_are_multiplied_as_integers() {
     let mut rng = Rng(72);
     let glu = Epilogue::Glu(Unary::Silu);
     let cases = [
-        (Q4K, 2048, [300, 300], Watch::Races),
+        (Q4K, 2048, [150, 150], Watch::Races),
         (Q5K, 2048, [70, 70], Watch::Addresses),
-        (Q6K, 512, [300, 300], Watch::Races),
+        (Q6K, 2048, [150, 150], Watch::Races),
         (Q6K, 8192, [70, 0], Watch::Addresses),
         (Q8_0, 1024, [130, 130], Watch::Addresses),
         (Q8_0, 8192, [40, 0], Watch::Races),
@@ -163,10 +163,21 @@ fn packed_weights_of_one_row_are_multiplied_as_integers() {
         if up > 0 {
             let normed = MatMul { norm: Some(1e-5), ..MatMul::plain() };
             agrees_on(&d, normed.clone(), &[x.clone(), norm.clone(), ws[0].clone()], 2e-6);
-            let both = MatMul { segments: 2, epilogue: glu.clone(), ..normed };
+            let both = MatMul { segments: 2, epilogue: glu, ..normed };
             agrees_on(&d, both, &[x, norm, ws[0].clone(), ws[1].clone()], 4e-6);
         }
     }
+    // Several weights of other types behind one norm, as queries, keys and values are.
+    let mut of = |format, n: u64| {
+        let dtype = DType::Block(format);
+        weight(dtype, &[n, 2048], random_weights(&mut rng, dtype, n as usize, 2048))
+    };
+    let ws = [of(Q4K, 150), of(Q6K, 40), of(Q8_0, 70)];
+    let x = input(&[1, 2048], &rng.floats(2048));
+    let norm = weight(DType::F32, &[2048], f32_bytes(&rng.floats(2048)));
+    let three = MatMul { segments: 3, norm: Some(1e-5), ..MatMul::plain() };
+    let d = emulated(32, Watch::Races);
+    agrees_on(&d, three, &[x, norm, ws[0].clone(), ws[1].clone(), ws[2].clone()], 2e-6);
 }
 
 /// Warps of 64 lanes have no tensor cores that these texts use, and sum tiles themselves.

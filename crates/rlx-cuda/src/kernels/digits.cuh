@@ -20,13 +20,13 @@ __device__ __forceinline__ void multiply_bytes(int d[4], const u32 a[4], u32 b0,
 
 // Rows of a type as bytes with a sign. `bytes`: what lane t has of a quad's steps of 32, two words each: elements
 // BLOCK / 4 t of a block and the seven behind it, or, where a block is 16, three behind it in each of two blocks.
-// `scales`: of block t of a quad, what a byte counts and what is taken from every element.
+// AT_ONCE: bytes that a lane reads at once. `scales`: of block t of a quad, what a byte counts and what is taken from every element.
 template <class F>
 struct Whole;
 
 template <u32 BYTES, u32 QUANTS, bool FIFTH>
 struct Whole<K45<BYTES, QUANTS, FIFTH>> {
-    static const u32 BLOCK = 32;
+    static const u32 BLOCK = 32, AT_ONCE = 8;
     static const bool MINIMA = true;
     static __device__ __forceinline__ void bytes(const u8* row, u32 quad, u32 t, u32 w[8]) {
         const u8* b = row + quad / 2 * BYTES;
@@ -61,7 +61,7 @@ struct Whole<K45<BYTES, QUANTS, FIFTH>> {
 template <u32 LENGTH>
 struct Whole<Q6KPlanes<LENGTH>> {
     typedef Q6KPlanes<LENGTH> Planes;
-    static const u32 BLOCK = 16;
+    static const u32 BLOCK = 16, AT_ONCE = 4;
     static const bool MINIMA = false;
     static __device__ __forceinline__ void bytes(const u8* row, u32 quad, u32 t, u32 w[4]) {
 #pragma unroll
@@ -81,7 +81,7 @@ struct Whole<Q6KPlanes<LENGTH>> {
 
 template <u32 LENGTH>
 struct Whole<Q8_0Planes<LENGTH>> {
-    static const u32 BLOCK = 32;
+    static const u32 BLOCK = 32, AT_ONCE = 8;
     static const bool MINIMA = false;
     static __device__ __forceinline__ void bytes(const u8* row, u32 quad, u32 t, u32 w[8]) {
 #pragma unroll
@@ -94,6 +94,12 @@ struct Whole<Q8_0Planes<LENGTH>> {
         scale = half_at(row + LENGTH + (quad * 4 + t) * 2);
     }
 };
+
+// How far apart rows of a stage stand: lanes that read eight of them meet no bank twice.
+template <class F>
+__device__ __forceinline__ constexpr u32 stride_of(u32 row_bytes) {
+    return row_bytes + (128 + 4 * Whole<F>::AT_ONCE - row_bytes % 128) % 128;
+}
 
 // An integer's four digits, the lowest first. With 128 more each of the lower three has no sign, and its highest bit is
 // then turned.
@@ -150,10 +156,10 @@ struct Digits {
         }
     }
 
-    // The warp's part of the products with 16 rows: those of rows g and g + 8, in each lane 4 g + t.
-    __device__ __forceinline__ void product(const u8* rows, float sums[2]) const {
+    // The warp's part of the products with 16 rows, which stand `stride` bytes apart: those of rows g and g + 8, in each lane 4 g + t.
+    __device__ __forceinline__ void product(const u8* rows, u32 stride, float sums[2]) const {
         const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-        const u8* row[2] = {rows + g * STRIDE, rows + (g + 8) * STRIDE};
+        const u8* row[2] = {rows + g * stride, rows + (g + 8) * stride};
         sums[0] = sums[1] = 0.0f;
 #pragma unroll
         for (u32 q = 0; q < QUADS; q++) {

@@ -30,23 +30,25 @@ const PROCESSORS: u64 = 132;
 struct Whole {
     /// Elements that share a scale.
     block: u64,
+    /// Whether 256 elements have a head, which a warp reads once.
+    heads: bool,
     /// Registers of a lane for x, for four blocks.
     registers: u64,
-    /// What rows' distance has beyond whole 128 bytes: as much as four lanes read of a row at once.
-    beyond: u64,
+    /// Bytes that a lane reads at once.
+    at_once: u64,
 }
 
 fn whole(dtype: DType, k: u64) -> Option<Whole> {
     let planes = planes::decoder(dtype, k).is_some();
     match dtype {
         DType::Block(BlockFormat::Q4K | BlockFormat::Q5K) => {
-            Some(Whole { block: 32, registers: 6, beyond: 32 })
+            Some(Whole { block: 32, heads: true, registers: 6, at_once: 8 })
         }
         DType::Block(BlockFormat::Q6K) if planes => {
-            Some(Whole { block: 16, registers: 3, beyond: 16 })
+            Some(Whole { block: 16, heads: false, registers: 3, at_once: 4 })
         }
         DType::Block(BlockFormat::Q8_0) if planes => {
-            Some(Whole { block: 32, registers: 5, beyond: 32 })
+            Some(Whole { block: 32, heads: false, registers: 5, at_once: 8 })
         }
         _ => None,
     }
@@ -57,7 +59,6 @@ pub(super) struct Digits {
     warps: u64,
     /// Rows of a stage.
     pub rows: u64,
-    stride: u64,
     slot: u64,
     slots: u64,
     threads: u64,
@@ -72,57 +73,63 @@ impl Digits {
         cx: &Context<'_>,
         [m, k]: [u64; 2],
     ) -> Result<Option<Digits>> {
-        let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
-        if !cx.card.bulk_copies || m != 1 || (op.segments > 1 && !is_glu) {
+        if !cx.card.bulk_copies || m != 1 || !are_aligned(&step.operands, step, cx)? {
             return Ok(None);
         }
         let first = op.parts().weights;
         let own = &step.operands[first..first + op.segments];
-        let dtype = own[0].ty.dtype;
-        let same = own.iter().all(|w| w.ty.dtype == dtype);
-        if !same || !are_aligned(&step.operands, step, cx)? {
+        let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
+        // One reading of x for both.
+        if is_glu && own.iter().any(|w| w.ty.dtype != own[0].ty.dtype) {
             return Ok(None);
         }
-        let Some(matrices) = weights(own, k)? else { return Ok(None) };
-        Ok(Digits::of(dtype, k, &matrices, op.norm.is_some()))
+        let types: Option<Vec<Whole>> = own.iter().map(|w| whole(w.ty.dtype, k)).collect();
+        Ok(match (types, weights(own, k)?) {
+            (Some(types), Some(rows)) if types.len() == rows.len() => {
+                let bytes = own.iter().all(|w| w.ty.dtype == DType::Block(BlockFormat::Q8_0));
+                let weights: Vec<_> = types.into_iter().zip(rows).collect();
+                Digits::of(k, &weights, [is_glu, op.norm.is_some(), bytes])
+            }
+            _ => None,
+        })
     }
 
-    fn of(dtype: DType, k: u64, matrices: &[Rows], normed: bool) -> Option<Digits> {
-        let whole = whole(dtype, k)?;
-        let &Rows { bytes, count } = matrices.first()?;
-        let weights = matrices.len() as u64;
-        if k == 0 || !k.is_multiple_of(4 * whole.block) || !bytes.is_multiple_of(16) {
+    /// For weights whose rows have `k` elements.
+    fn of(k: u64, weights: &[(Whole, Rows)], [is_glu, normed, bytes]: [bool; 3]) -> Option<Digits> {
+        let quads = |whole: &Whole| k / (4 * whole.block);
+        let whole_quads = |(whole, rows): &(Whole, Rows)| {
+            k > 0 && k.is_multiple_of(4 * whole.block) && rows.bytes.is_multiple_of(16)
+        };
+        if !weights.iter().all(whole_quads) {
             return None;
         }
-        let quads = k / (4 * whole.block);
-        let warps = WARPS.into_iter().find(|(warps, most)| {
-            let each = quads / warps;
-            // Blocks of a run of 256 have one head: a warp reads both quads of it.
-            let even = whole.registers != 6 || each.is_multiple_of(2);
-            quads.is_multiple_of(*warps) && even && each * whole.registers <= *most
+        let (warps, _) = WARPS.into_iter().find(|&(warps, most)| {
+            weights.iter().all(|(whole, _)| {
+                let each = quads(whole) / warps;
+                // A run of 256 has one head: a warp reads both quads of it.
+                let heads = !whole.heads || each.is_multiple_of(2);
+                // Short blocks have more instructions for x, and gain nothing where a lane has much of it.
+                let most = if whole.block == 16 { WARPS[0].1 } else { most };
+                quads(whole).is_multiple_of(warps) && heads && each * whole.registers <= most
+            })
         })?;
-        // Short blocks have more instructions for x, and gain nothing where a lane has much of it.
-        if whole.block == 16 && quads / warps.0 * whole.registers > 24 {
-            return None;
-        }
-        let stride =
-            (bytes.next_multiple_of(16)..).step_by(16).find(|s| s % 128 == whole.beyond)?;
-        let turns = |rows: u64| count.div_ceil(rows).div_ceil(PROCESSORS);
-        let slots = |rows: u64| (RING / (stride * rows * weights)).min(SLOTS);
+        let times = if is_glu { 2 } else { 1 };
+        let row = |(whole, rows): &(Whole, Rows)| {
+            rows.bytes + (128 + 4 * whole.at_once - rows.bytes % 128) % 128
+        };
+        let slot = |rows: u64| weights.iter().map(row).max().unwrap_or(0) * rows * times;
+        let turns = |rows: u64| {
+            let stages = weights.iter().map(|(_, w)| w.count.div_ceil(rows));
+            stages.sum::<u64>().div_ceil(times).div_ceil(PROCESSORS)
+        };
+        let slots = |rows: u64| RING.checked_div(slot(rows)).unwrap_or(0).min(SLOTS);
         let fits = |rows: &u64| slots(*rows) >= turns(*rows).clamp(1, 2);
         let rows = ROWS.into_iter().filter(fits).min_by_key(|rows| turns(*rows) * rows)?;
-        let bytes = matches!(dtype, DType::Block(BlockFormat::Q8_0));
         if turns(rows) == 0 || (bytes && turns(rows) > BYTES_TURNS) {
             return None;
         }
-        Some(Digits {
-            warps: warps.0,
-            rows,
-            stride,
-            slot: stride * rows * weights,
-            slots: slots(rows),
-            threads: (warps.0 + u64::from(normed)) * 32,
-        })
+        let threads = (warps + u64::from(normed)) * 32;
+        Some(Digits { warps, rows, slot: slot(rows), slots: slots(rows), threads })
     }
 
     /// Threads of a block.
@@ -138,7 +145,6 @@ impl Digits {
             ("WARPS", self.warps),
             ("THREADS", self.threads),
             ("ROWS", self.rows),
-            ("STRIDE", self.stride),
             ("SLOT_BYTES", self.slot),
             ("SLOTS", self.slots),
             ("SHARED", shared),
