@@ -48,6 +48,9 @@ template <class T, int N>
 struct parts;
 
 template <class T>
+struct packed;
+
+template <class T>
 struct alignas(2 * sizeof(T)) parts<T, 2> {
     union {
         T at[2];
@@ -100,6 +103,10 @@ struct vec : parts<T, N> {
     template <class U>
     explicit vec(const vec<U, N>& from) {
         for (int i = 0; i < N; i++) at[i] = T(from.at[i]);
+    }
+    explicit vec(const packed<T>& from) {
+        static_assert(N == 4, "four elements");
+        for (int i = 0; i < N; i++) at[i] = from.at[i];
     }
 
     T& operator[](int i) { return at[i]; }
@@ -194,7 +201,7 @@ RLX_VECTORS(bool)
 #undef RLX_VECTORS
 typedef vec<signed char, 4> char4;
 
-/// Four bytes, at any address.
+/// Four elements at the address of any one.
 template <class T>
 struct packed {
     T at[4];
@@ -205,6 +212,10 @@ struct packed {
     }
     T operator[](int i) const { return at[i]; }
 };
+typedef packed<float> packed_float4;
+typedef packed<half> packed_half4;
+typedef packed<uint> packed_uint4;
+typedef packed<ushort> packed_ushort4;
 
 template <class T, int C, int R>
 struct matrix {

@@ -15,6 +15,7 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod one_row;
 mod operators;
 mod products;
 #[path = "../../../tests/support/step.rs"]

@@ -33,4 +33,8 @@ fn greedy_tokens_are_llama_cpps() {
     }
     assert_eq!(floats.gpu().metal().launches("own_matmul_tile"), 0, "f16 is asked for");
     assert!(halves.gpu().metal().launches("own_matmul_tile") > 0);
+    for device in [&floats, &halves] {
+        assert!(device.gpu().metal().launches("own_matmul_vec") > 0);
+        assert_eq!(device.gpu().metal().launches("matmul_rows"), 0);
+    }
 }

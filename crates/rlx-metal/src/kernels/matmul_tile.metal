@@ -70,8 +70,7 @@ inline void decode_q6_k(device const uchar* row, uint k, uint c, uint h, thread 
     }
 }
 
-inline float silu_of(float x) { return x < -80.0f ? 0.0f : x / (1.0f + metal::exp(-metal::max(x, -80.0f))); }
-inline float map_of(float x) { return {{map}}; }
+{{maps}}inline float map_of(float x) { return {{map}}; }
 
 kernel void own_matmul_tile(
   constant Step& step [[buffer(0)]]

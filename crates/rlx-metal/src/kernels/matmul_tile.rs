@@ -1,9 +1,9 @@
 //! Products of a prompt's rows, by matrices of a SIMD group.
 
-use super::{binding, fill};
+use super::product::Product;
+use super::{HEAD, fill};
 use crate::msl::Text;
 use rlx_webgpu::gpu::Form;
-use std::collections::BTreeMap;
 
 /// Bytes of a tile: of x and weights, and later of its results.
 const TILE: u32 = 64 * 64 * 4;
@@ -26,89 +26,43 @@ fn decoder(name: &str) -> Option<&'static str> {
 
 /// The text of a product in this form; none for weights or functions that it does not have.
 pub(super) fn text(form: &Form) -> Option<Text> {
-    let glu = form.get("glu")? == "true";
-    let map = match form.get("map")? {
-        "x" => "x",
-        "silu" => "silu_of(x)",
-        _ => return None,
-    };
-    // The kernel names buffers by their number; one that it writes is not constant.
-    let y = form.get("y")?;
-    let mut buffers: BTreeMap<u32, &str> = BTreeMap::new();
-    let mut bind = |name: &str| {
-        buffers.insert(binding(name)?, if name == y { "device" } else { "device const" });
-        Some(format!("b{}", binding(name)?))
-    };
-    let (x, y) = (bind(form.get("x")?)?, bind(y)?);
-    // Of each kind of segment its type, weights and biases.
-    let kinds: Vec<[&str; 3]> = form
-        .get("kinds")?
-        .split(';')
-        .map(|kind| kind.split(',').collect::<Vec<_>>().try_into().ok())
-        .collect::<Option<_>>()?;
-    let (mut decode, mut bias) = (String::new(), String::new());
-    for (n, [dtype, weights, biases]) in kinds.iter().enumerate() {
-        let (function, weights) = (decoder(dtype)?, bind(weights)?);
+    let p = Product::of(form)?;
+    if p.norm.is_some() {
+        return None;
+    }
+    let mut decode = String::new();
+    for (n, kind) in p.kinds.iter().enumerate() {
+        let (function, weights) = (decoder(&kind.dtype)?, &kind.weights);
         decode += &format!(
             "if (step.seg[from].kind == {n}u) {function}((device const uchar*){weights} + w_at, step.k, c, \
              half_of_w, w);\n        "
         );
-        if !biases.is_empty() {
-            let biases = bind(biases)?;
-            bias += &format!(
-                "if (step.seg[of].kind == {n}u) b = ((device const float*){biases})[step.seg[of].bias + i];\n        "
-            );
-        }
     }
-    let add_bias = |of: &str, to: &str| match bias.is_empty() {
-        true => String::new(),
-        false => format!(
-            "{{\n        uint of = {of};\n        float b = 0.0f;\n        \
-             {bias}{to} += b;\n        }}\n        "
-        ),
+    let other = match p.glu {
+        true => "float other = results[m * 64u + 32u + at % 32u] * scales[m];\n        ",
+        false => "",
     };
-    let finish = if glu {
-        format!(
-            "float other = results[m * 64u + 32u + at % 32u] * scales[m];\n        \
-             {}{}result = map_of(result) * other;",
-            add_bias("0u", "result"),
-            add_bias("1u", "other")
-        )
-    } else {
-        let add = match form.get("residual")? {
-            "" => String::new(),
-            name => {
-                let residual = bind(name)?;
-                format!(" + ((device const float*){residual})[step.residual + to]")
-            }
-        };
-        format!("{}result = map_of(result){add};", add_bias("s", "result"))
+    let skip = match &p.control {
+        None => String::new(),
+        Some(name) => format!(" || m0 >= ((device const uint*){name})[1]"),
     };
-    let skip = match form.get("control")? {
-        "" => String::new(),
-        name => format!(" || m0 >= ((device const uint*){})[1]", bind(name)?),
-    };
-    let buffers: Vec<String> =
-        buffers.iter().map(|(n, kind)| format!(", {kind} uint* b{n} [[buffer({n})]]")).collect();
-    let (segment, w_row) = if glu { ("n / 32u", "n0 + n % 32u") } else { ("s", "n0 + n") };
+    let (segment, w_row) = if p.glu { ("n / 32u", "n0 + n % 32u") } else { ("s", "n0 + n") };
     let kernel = fill(
         include_str!("matmul_tile.metal"),
         &[
-            ("map", map),
-            ("buffers", &buffers.join("\n")),
+            ("maps", p.map.0),
+            ("map", p.map.1),
+            ("buffers", &p.buffers.parameters()),
             ("skip", &skip),
-            ("columns", if glu { "32" } else { "64" }),
-            ("x", &x),
-            ("y", &y),
+            ("columns", if p.glu { "32" } else { "64" }),
+            ("x", &p.x),
+            ("y", &p.y),
             ("segment", segment),
             ("w_row", w_row),
             ("decode", decode.trim_end()),
-            ("finish", &finish),
+            ("finish", &format!("{other}{}", p.finish("to"))),
         ],
     )?;
-    let text = format!(
-        "#include <metal_stdlib>\n#include <metal_simdgroup_matrix>\nusing metal::uint;\n\n{kernel}"
-    );
-    let entry = "own_matmul_tile".into();
+    let (text, entry) = (format!("{HEAD}{kernel}"), "own_matmul_tile".into());
     Some(Text { text, entry, threads: THREADS, memory: vec![TILE, SCALES], sizes: Vec::new() })
 }

@@ -145,6 +145,7 @@ impl Experts {
                 _ => None,
             },
             map,
+            function: None,
             readers,
         };
         let ids = ids.ok_or_else(|| Error::internal("a grouped_matmul without ids"))?;
