@@ -430,9 +430,18 @@ inline simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T x) {
     return y;
 }
 template <class T>
-inline void emulated_load(simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int line) {
+inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride) {
     emulator::exchange(emulated_lanes(), 0, line);
     for (int r = 0; r < 8; r++) memcpy(y.at[r], from + ulong(r) * stride, sizeof y.at[r]);
+}
+/// The same of the matrix whose rows are the columns there.
+template <class T>
+inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int origin, bool turned) {
+    if (origin != 0 || !turned) emulator::fail("a matrix is loaded from its first element on, turned");
+    emulator::exchange(emulated_lanes(), 0, line);
+    for (int r = 0; r < 8; r++) {
+        for (int c = 0; c < 8; c++) y.at[r][c] = from[ulong(c) * stride + r];
+    }
 }
 template <class T>
 inline void emulated_store(const simdgroup_matrix<T, 8, 8>& x, T* to, ulong stride, int line) {
@@ -512,8 +521,9 @@ inline uint3 threadgroups() { return uint3(block->launch.grid.x, block->launch.g
 #define simd_shuffle_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
 #define simd_sum(x) emulated_simd_sum(x, __LINE__)
 #define simd_max(x) emulated_simd_max(x, __LINE__)
-#define simdgroup_load(y, from, stride) emulated_load(y, from, stride, __LINE__)
+#define simdgroup_load(...) emulated_load(__LINE__, __VA_ARGS__)
 #define simdgroup_store(x, to, stride) emulated_store(x, to, stride, __LINE__)
+#define simdgroup_multiply(d, a, b) emulated_multiply(d, a, b, metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f), __LINE__)
 #define simdgroup_multiply_accumulate(d, a, b, c) emulated_multiply(d, a, b, c, __LINE__)
 
 #define kernel static

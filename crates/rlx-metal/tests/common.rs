@@ -15,7 +15,12 @@ pub type TestDevice = MetalDevice<Fake>;
 
 /// The executor over a Metal that checks its calls.
 pub fn device() -> Arc<TestDevice> {
-    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(Watch::Nothing))))
+    watched(Watch::Nothing)
+}
+
+/// The same whose kernels are watched.
+pub fn watched(watch: Watch) -> Arc<TestDevice> {
+    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(watch))))
 }
 
 /// The same with products in halves, which ours are.

@@ -4,7 +4,6 @@ use crate::common::*;
 use crate::emulator::Watch;
 use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::types::{BlockFormat, DType};
-use rlx_metal::gpu::MetalGpu;
 use std::sync::Arc;
 
 const OWN: &str = "own_matmul_vec";
@@ -21,10 +20,6 @@ const BLOCKS: [BlockFormat; 8] = [
     BlockFormat::Q5K,
     BlockFormat::Q6K,
 ];
-
-fn watched(watch: Watch) -> Arc<TestDevice> {
-    Arc::new(rlx_metal::device(MetalGpu::new(crate::fake::Fake::new(watch))))
-}
 
 /// Runs a product on our own kernel, or on WGSL's.
 #[track_caller]

@@ -39,10 +39,14 @@ fn sink(var: &str) -> String {
     format!("if team == 0u {{ most = bitcast<f32>({var}[step.sinks + head]); total = 1.0; }}")
 }
 
-/// In WGSL, the position behind the last of the block that the one at `position` is in. A block as long as
-/// positions are ends nowhere.
+/// Positions of a block, 1 of none. One as long as positions are ends nowhere.
+pub(super) fn block_of(op: &Attention) -> u64 {
+    op.block.map_or(1, |b| b.clamp(1, 1 << 30))
+}
+
+/// In WGSL, the position behind the last of the block that the one at `position` is in.
 pub(super) fn block_end(op: &Attention, position: &str) -> String {
-    match op.block.map_or(1, |b| b.clamp(1, 1 << 30)) {
+    match block_of(op) {
         1 => format!("{position} + 1u"),
         b => format!("({position}) / {b}u * {b}u + {b}u"),
     }
