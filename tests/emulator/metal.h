@@ -436,7 +436,8 @@ inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from,
 }
 /// The same of the matrix whose rows are the columns there.
 template <class T>
-inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int origin, bool turned) {
+inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int origin,
+                          bool turned) {
     if (origin != 0 || !turned) emulator::fail("a matrix is loaded from its first element on, turned");
     emulator::exchange(emulated_lanes(), 0, line);
     for (int r = 0; r < 8; r++) {
@@ -463,6 +464,11 @@ inline void emulated_multiply(simdgroup_float8x8& d, const simdgroup_matrix<A, 8
     // Row by row, as lanes stand side by side.
     uint64_t own = as_type<uint64_t>(vec<float, 2>(two[0], two[1]));
     memcpy(d.at, emulator::exchange(emulated_lanes(), own, line), sizeof d.at);
+}
+template <class A, class B>
+inline void emulated_product(simdgroup_float8x8& d, const simdgroup_matrix<A, 8, 8>& a,
+                             const simdgroup_matrix<B, 8, 8>& b, int line) {
+    emulated_multiply(d, a, b, make_filled_simdgroup_matrix<float, 8, 8>(0.0f), line);
 }
 
 }  // namespace metal
@@ -523,7 +529,7 @@ inline uint3 threadgroups() { return uint3(block->launch.grid.x, block->launch.g
 #define simd_max(x) emulated_simd_max(x, __LINE__)
 #define simdgroup_load(...) emulated_load(__LINE__, __VA_ARGS__)
 #define simdgroup_store(x, to, stride) emulated_store(x, to, stride, __LINE__)
-#define simdgroup_multiply(d, a, b) emulated_multiply(d, a, b, metal::make_filled_simdgroup_matrix<float, 8, 8>(0.0f), __LINE__)
+#define simdgroup_multiply(d, a, b) emulated_product(d, a, b, __LINE__)
 #define simdgroup_multiply_accumulate(d, a, b, c) emulated_multiply(d, a, b, c, __LINE__)
 
 #define kernel static

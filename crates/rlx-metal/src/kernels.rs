@@ -1,5 +1,6 @@
 //! Kernels of our own, which stand in for WGSL's of the same form: same bindings, step constants and workgroups.
 
+mod attention_row;
 mod attention_tile;
 mod maps;
 mod matmul_tile;
@@ -19,6 +20,7 @@ pub(crate) fn text(form: &Form) -> Option<Text> {
     match form.name {
         "matmul_tile_half" => matmul_tile::text(form),
         "matmul_rows" | "matmul_vector" => matmul_vec::text(form),
+        "attention" | "attention_split" | "rope_attention_split" => attention_row::text(form),
         "attention_tile" | "attention_split_tile" => attention_tile::text(form),
         _ => None,
     }

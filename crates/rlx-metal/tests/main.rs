@@ -1,5 +1,6 @@
 //! Every integration test of this executor in one binary: kernels run in the emulator, as C++.
 
+mod attention_row;
 mod attention_rows;
 mod checks;
 mod common;

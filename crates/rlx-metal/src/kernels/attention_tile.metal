@@ -34,8 +34,9 @@ inline float capped(float score, float cap) {
     return cap * (1.0f - 2.0f / (metal::exp(2.0f * u) + 1.0f));
 }
 
-// Brings the positions of a step from `block` on; those from `end` on are zeros.
-inline void bring(device const cache_t* from, threadgroup cache_t* tile, uint block, uint end, uint capacity, uint index) {
+// Brings the positions of a step from `block` on. Those from `end` on are zeros.
+inline void bring(device const cache_t* from, threadgroup cache_t* tile, uint block, uint end, uint capacity,
+                  uint index) {
     for (uint i = index; i < POSITIONS * (E / 4u); i += 128u) {
         uint n = i / (E / 4u), d = i % (E / 4u) * 4u, position = block + n;
         cache4_t four = cache4_t(0.0f);

@@ -81,7 +81,8 @@ pub(super) fn text(form: &Form) -> Option<Text> {
             START,
             "",
             "ulong row = row0 + n / GROUP;
-                y[(row * step.heads + kv_head * GROUP + n % GROUP) * E + d] = scores[r * SCORES + lane] / diagonal[r];",
+                uint head = kv_head * GROUP + n % GROUP;
+                y[(row * step.heads + head) * E + d] = scores[r * SCORES + lane] / diagonal[r];",
         ),
         Some(_) => (
             START_SPLIT,
@@ -91,7 +92,8 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     };
     let sink = sinks.map_or(String::new(), |sinks| {
         format!(
-            "if (own_query < live) most = ((device const float*){sinks})[step.sinks + kv_head * GROUP + own_query % GROUP];\n    \
+            "uint head = kv_head * GROUP + own_query % GROUP;\n    \
+             if (own_query < live) most = ((device const float*){sinks})[step.sinks + head];\n    \
              if (part == 0u) total = 1.0f;"
         )
     });

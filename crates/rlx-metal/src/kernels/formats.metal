@@ -22,7 +22,9 @@ inline metal::uint4 shorts_at(device const uchar* at) {
     metal::ushort4 b = metal::ushort4(*(device const metal::packed_ushort4*)(at + 8u));
     return metal::uint4(as_type<metal::uint2>(a), as_type<metal::uint2>(b));
 }
-inline metal::uint4 nibbles(metal::uint4 q, uint shift) { return (q >> metal::uint4(shift)) & metal::uint4(0x0f0f0f0fu); }
+inline metal::uint4 nibbles(metal::uint4 q, uint shift) {
+    return (q >> metal::uint4(shift)) & metal::uint4(0x0f0f0f0fu);
+}
 // Each byte (0..128) less n, as signed bytes; the top bit keeps borrows within a byte.
 inline metal::uint4 less(metal::uint4 bytes, uint n) {
     metal::uint4 top = metal::uint4(0x80808080u);
@@ -111,7 +113,8 @@ struct q4_0 : blocks_of_32 {
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 18u;
         metal::uint4 q = shorts_at(block + 2u);
-        Runs w = {less(nibbles(q, 0u), 8u), less(nibbles(q, 4u), 8u), metal::float2(half_at(block)), metal::float2(0.0f)};
+        metal::uint4 low = less(nibbles(q, 0u), 8u), high = less(nibbles(q, 4u), 8u);
+        Runs w = {low, high, metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
     }
 };

@@ -2,7 +2,7 @@
 //             x * w / sqrt(mean(x^2) + eps); with glu y[n] = f(y_0[n]) * y_1[n]
 // shapes      x f32[1, k]    W_s [rows_s, k], any of the formats above    y_s f32[1, rows_s]
 // bytes       every weight byte once, as it lies in memory, by 16 bytes or 8; x once a SIMD group (its caches), which
-//             has {{rows}} row(s) of {{streams}} weight(s): 4 / (rows * weights) bytes an element beside the 0.56 of q4_k
+//             has {{rows}} row(s) of {{streams}} weight(s): 4 / (rows * weights) bytes an element; q4_k has 0.56
 // operations  a weight: a quarter of a shift and of a mask (q4_k), a conversion of its byte, a multiplication; a lane's
 //             32 weights share a scale's decoding. About 3 of the 10 that an M1 (2.6 TFLOPS, 68 GB/s) has for a weight
 //             of q4_k, 7 of an M1 Max (10.4, 400)
@@ -32,7 +32,8 @@ inline metal::float4 normed(device const float* x, device const float* norm, uin
     squares += sum_of(v * v);
     return v * four_at(norm + e);
 }
-// What a lane adds to the sums of ROWS rows from `row0` on, of STREAMS weights of one type: `sums[stream * ROWS + row]`.
+// What a lane adds to the sums of ROWS rows from `row0` on, of STREAMS weights of one type, where
+// `sums[stream * ROWS + row]` is one.
 template <class F, uint STREAMS>
 inline void multiply(device const uchar* w0, device const uchar* w1, ulong row_bytes, uint row0, uint last,
                      device const float* x, device const float* norm, uint k, uint lane,

@@ -59,7 +59,8 @@ impl Product {
         for (n, kind) in self.kinds.iter().enumerate() {
             if let Some(bias) = &kind.bias {
                 text += &format!(
-                    "if (step.seg[{of}].kind == {n}u) {to} += ((device const float*){bias})[step.seg[{of}].bias + i];\n            "
+                    "if (step.seg[{of}].kind == {n}u) {to} += \
+                     ((device const float*){bias})[step.seg[{of}].bias + i];\n            "
                 );
             }
         }

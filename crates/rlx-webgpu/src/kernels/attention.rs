@@ -5,6 +5,8 @@ use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::takes::{self, Taken};
 use super::{Context, Launch, attention_tile, matrix, mismatch, word};
+#[cfg(not(target_family = "wasm"))]
+use crate::gpu::Form;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
@@ -166,9 +168,27 @@ pub(super) fn attention(
             ("acc_vars", &each(&|d| format!("var acc{d} = 0.0;"))),
             ("acc_fade", &each(&|d| format!("acc{d} *= fade;"))),
             ("acc_add", &each(&|d| format!("acc{d} += p * v_at(v + {}u);", d * 64))),
-            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var))),
+            ("sink", &sinks.as_ref().map_or(String::new(), |s| sink(&s.var))),
             ("finish", &finish),
         ],
     );
+    // No page has a text of its own, and pages download each function.
+    #[cfg(not(target_family = "wasm"))]
+    if rows == 1 {
+        let parameters = vec![
+            ("kv", kv.name().into()),
+            ("e", e.to_string()),
+            ("ring", op.ring.to_string()),
+            ("softcap", op.softcap.is_some().to_string()),
+            ("block", block_of(op).to_string()),
+            ("ctl", ctl.var),
+            ("q", q_at.var),
+            ("k", k.var),
+            ("v", v.var),
+            ("sinks", sinks.map_or(String::new(), |sinks| sinks.var)),
+            ("y", y.var),
+        ];
+        emit.form = Some(Form { name: "attention", parameters });
+    }
     Ok(Some(Launch { wgsl, entry: "attention", words, groups: heads * rows }))
 }
