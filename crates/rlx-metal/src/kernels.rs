@@ -2,6 +2,7 @@
 
 mod attention_row;
 mod attention_tile;
+mod formats;
 mod maps;
 mod matmul_tile;
 mod matmul_vec;
@@ -18,7 +19,7 @@ const HEAD: &str =
 /// Our text of a form; none where WGSL's is used.
 pub(crate) fn text(form: &Form) -> Option<Text> {
     match form.name {
-        "matmul_tile_half" => matmul_tile::text(form),
+        "matmul_tile" | "matmul_tile_half" => matmul_tile::text(form),
         "matmul_rows" | "matmul_vector" => matmul_vec::text(form),
         "attention" | "attention_split" | "rope_attention_split" => attention_row::text(form),
         "attention_tile" | "attention_split_tile" => attention_tile::text(form),

@@ -33,8 +33,9 @@ fn greedy_tokens_are_llama_cpps() {
     }
     for (device, tiles) in [(&floats, 0), (&halves, 1)] {
         let launches = |kernel: &str| device.gpu().metal().launches(kernel);
-        // Products of a prompt's rows round to f16: they are asked for.
-        assert_eq!(launches("own_matmul_tile").min(1), tiles);
+        // Products of a prompt's rows that round to f16 are asked for.
+        assert_eq!(launches("own_matmul_tile_half").min(1), tiles);
+        assert_eq!(launches("own_matmul_tile").min(1), 1 - tiles);
         for kernel in ["own_matmul_vec", "own_attention_split_tile", "own_rope_attention_split"] {
             assert!(launches(kernel) > 0, "{kernel}");
         }

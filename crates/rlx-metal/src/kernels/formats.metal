@@ -1,5 +1,6 @@
-// 32 weights of a row as two runs of 16 that lie `GAP` elements apart, so that one load of 16 bytes of nibbles serves
-// both; weight = scale * byte + offset, of signed bytes. A format's `first` is the first run's first element.
+// A format's `dot` multiplies 32 weights of a row, two runs of 16 that lie `GAP` elements apart, so that one load of 16
+// bytes of nibbles serves both; `first` is the first run's first element. `sixteen` decodes 16 weights in order, those
+// of half `h` of the row's run `c` of 32. weight = scale * byte + offset, of signed bytes.
 //
 // Loads are of packed vectors, which need the alignment of one element only: blocks of 18, 22, 34 and 210 bytes start
 // at any two bytes.
@@ -53,12 +54,26 @@ inline float product_and_offset(Runs w, thread const X& x) {
     return product(w, x) + (w.offset.x * x.sums.x + w.offset.y * x.sums.y);
 }
 
+inline void decode(metal::uint4 q, float scale, float offset, thread metal::float4* w) {
+    metal::float4 by = metal::float4(scale), add = metal::float4(offset);
+    for (uint i = 0u; i < 4u; i++) w[i] = metal::fma(by, bytes_of(q[i]), add);
+}
+// Four elements of a row of k numbers from e on; those past its end are 0.
+template <class T>
+inline metal::float4 four_of(device const uchar* row, uint e, uint k) {
+    if (e + 4u <= k) return T::floats(row + ulong(e) * T::BYTES, 0u);
+    metal::float4 v = metal::float4(0.0f);
+    for (uint i = 0u; i < 4u; i++) {
+        if (e + i < k) v[i] = T::one(row + ulong(e + i) * T::BYTES);
+    }
+    return v;
+}
+
 // Numbers, of which the last piece of a row may not be whole.
 template <class T>
 struct scalars {
     enum { GAP = 16, SUMS = 0 };
     static uint first(uint p) { return p * 32u; }
-    static metal::float4 four(device const uchar* at, uint i) { return T::floats(at, i); }
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* at = row + ulong(p) * (32u * T::BYTES);
         metal::float4 y = T::floats(at, 0u) * x.low[0];
@@ -67,6 +82,9 @@ struct scalars {
         return sum_of(y);
     }
     static float element(device const uchar* row, uint e) { return T::one(row + ulong(e) * T::BYTES); }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        for (uint i = 0u; i < 4u; i++) w[i] = four_of<T>(row, c * 32u + h * 16u + i * 4u, k);
+    }
 };
 struct f32_number {
     enum { BYTES = 4 };
@@ -107,6 +125,10 @@ struct q8_0 : blocks_of_32 {
         Runs w = {shorts_at(block + 2u), shorts_at(block + 18u), metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
     }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c * 34u;
+        decode(shorts_at(block + 2u + 16u * h), half_at(block), 0.0f, w);
+    }
 };
 // {d, q[16]}: low nibbles are elements 0..16, high ones 16..32
 struct q4_0 : blocks_of_32 {
@@ -116,6 +138,10 @@ struct q4_0 : blocks_of_32 {
         metal::uint4 low = less(nibbles(q, 0u), 8u), high = less(nibbles(q, 4u), 8u);
         Runs w = {low, high, metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
+    }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c * 18u;
+        decode(less(nibbles(shorts_at(block + 2u), 4u * h), 8u), half_at(block), 0.0f, w);
     }
 };
 // {d, h[4], q[16]}: bit i of h is the fifth of element i
@@ -128,6 +154,11 @@ struct q5_0 : blocks_of_32 {
         Runs w = {less(low, 16u), less(high, 16u), metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
     }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c * 22u;
+        metal::uint4 q = nibbles(shorts_at(block + 6u), 4u * h) | fifths(short_at(block + 2u + 2u * h));
+        decode(less(q, 16u), half_at(block), 0.0f, w);
+    }
 };
 // {d, m, q[16]}
 struct q4_1 : blocks_of_32 {
@@ -138,6 +169,11 @@ struct q4_1 : blocks_of_32 {
         metal::float2 dm = halves_of(*(device const uint*)block);
         Runs w = {nibbles(q, 0u), nibbles(q, 4u), metal::float2(dm.x), metal::float2(dm.y)};
         return product_and_offset(w, x);
+    }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c * 20u;
+        metal::float2 dm = halves_of(*(device const uint*)block);
+        decode(nibbles(quad_at(block + 4u), 4u * h), dm.x, dm.y, w);
     }
 };
 // {d, m, h[4], q[16]}
@@ -151,6 +187,12 @@ struct q5_1 : blocks_of_32 {
         metal::uint4 low = nibbles(q, 0u) | fifths(h), high = nibbles(q, 4u) | fifths(h >> 16u);
         Runs w = {low, high, metal::float2(dm.x), metal::float2(dm.y)};
         return product_and_offset(w, x);
+    }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c * 24u;
+        metal::float2 dm = halves_of(*(device const uint*)block);
+        uint bits = *(device const uint*)(block + 4u) >> (16u * h);
+        decode(nibbles(quad_at(block + 8u), 4u * h) | fifths(bits), dm.x, dm.y, w);
     }
 };
 
@@ -180,6 +222,12 @@ struct q4_k : blocks_of_256 {
         metal::uint4 q = quad_at(block + 16u + p % 8u * 16u);
         return k_product(quad_at(block), p % 8u / 2u, nibbles(q, 0u), nibbles(q, 4u), x);
     }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c / 8u * 144u;
+        metal::uint4 head = quad_at(block), q = quad_at(block + 16u + c % 8u / 2u * 32u + h * 16u);
+        metal::float2 scale = k_scale(head, halves_of(head.x), c % 8u);
+        decode(nibbles(q, 4u * (c % 2u)), scale.x, scale.y, w);
+    }
 };
 // {d, dmin, s[12], h[32], q[128]}: bit g of h[i] is the fifth of element i of group g
 struct q5_k : blocks_of_256 {
@@ -192,6 +240,14 @@ struct q5_k : blocks_of_256 {
         metal::uint4 high = nibbles(q, 4u) | ((h >> metal::uint4(2u * j + 1u)) & bit) << four;
         return k_product(quad_at(block), j, low, high, x);
     }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        device const uchar* block = row + c / 8u * 176u;
+        uint g = c % 8u;
+        metal::uint4 head = quad_at(block), q = nibbles(quad_at(block + 48u + g / 2u * 32u + h * 16u), 4u * (g % 2u));
+        metal::uint4 fifth = (quad_at(block + 16u + h * 16u) >> metal::uint4(g)) & metal::uint4(0x01010101u);
+        metal::float2 scale = k_scale(head, halves_of(head.x), g);
+        decode(q | fifth << metal::uint4(4u), scale.x, scale.y, w);
+    }
 };
 // {ql[128], qh[64], s[16], d}; or rows in planes: ql of all blocks, then qh, s and d
 template <bool PLANES>
@@ -200,21 +256,38 @@ struct q6_k {
     static uint first(uint p) { return p / 8u * 256u + p % 8u / 4u * 128u + p % 4u / 2u * 32u + p % 2u * 16u; }
     static float element(device const uchar*, uint) { return 0.0f; }
     static metal::uint4 load(device const uchar* at) { return PLANES ? quad_at(at) : shorts_at(at); }
+    // Where block i has its four parts, of n in a row.
+    static device const uchar* low_of(device const uchar* row, uint i) { return row + i * (PLANES ? 128u : 210u); }
+    static device const uchar* high_of(device const uchar* row, uint i, uint n) {
+        return PLANES ? row + n * 128u + i * 64u : row + i * 210u + 128u;
+    }
+    static device const signed char* scales_of(device const uchar* row, uint i, uint n) {
+        return (device const signed char*)(PLANES ? row + n * 192u + i * 16u : row + i * 210u + 192u);
+    }
+    static float d_of(device const uchar* row, uint i, uint n) {
+        return half_at(PLANES ? row + n * 208u + i * 2u : row + i * 210u + 208u);
+    }
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         uint i = p / 8u, n = k / 256u, part = p % 8u / 4u, j = p % 4u / 2u, h = p % 2u;
-        device const uchar* ql = PLANES ? row + i * 128u : row + i * 210u;
-        device const uchar* qh = PLANES ? row + n * 128u + i * 64u : row + i * 210u + 128u;
-        device const uchar* s = PLANES ? row + n * 192u + i * 16u : row + i * 210u + 192u;
-        device const uchar* d = PLANES ? row + n * 208u + i * 2u : row + i * 210u + 208u;
+        device const uchar* ql = low_of(row, i);
+        device const uchar* qh = high_of(row, i, n);
         metal::uint4 q = load(ql + p % 8u * 16u), high = load(qh + part * 32u + h * 16u) >> metal::uint4(2u * j);
         metal::uint4 two = metal::uint4(0x03030303u), four = metal::uint4(4u);
-        device const signed char* scales = (device const signed char*)(s + part * 8u + j * 2u + h);
+        device const signed char* scales = scales_of(row, i, n) + part * 8u + j * 2u + h;
         Runs w = {
             less(nibbles(q, 0u) | (high & two) << four, 32u),
             less(nibbles(q, 4u) | ((high >> four) & two) << four, 32u),
-            metal::float2(float(scales[0]), float(scales[4])) * metal::float2(half_at(d)),
+            metal::float2(float(scales[0]), float(scales[4])) * metal::float2(d_of(row, i, n)),
             metal::float2(0.0f)
         };
         return product(w, x);
+    }
+    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+        uint i = c / 8u, n = k / 256u, part = c % 8u / 4u, j = c % 4u;
+        metal::uint4 q = nibbles(load(low_of(row, i) + part * 64u + j % 2u * 32u + h * 16u), 4u * (j / 2u));
+        metal::uint4 high = load(high_of(row, i, n) + part * 32u + h * 16u) >> metal::uint4(2u * j);
+        q = q | (high & metal::uint4(0x03030303u)) << metal::uint4(4u);
+        float scale = d_of(row, i, n) * float(scales_of(row, i, n)[part * 8u + j * 2u + h]);
+        decode(less(q, 32u), scale, 0.0f, w);
     }
 };

@@ -1,7 +1,7 @@
 //! Products of one row of x, which decoding waits for: a SIMD group has a few rows of a weight.
 
 use super::product::{Kind, Product};
-use super::{HEAD, fill};
+use super::{HEAD, fill, formats};
 use crate::msl::Text;
 use rlx_webgpu::gpu::Form;
 
@@ -11,26 +11,6 @@ const LANES: u32 = crate::gpu::LANES;
 const SIMD_GROUPS: u32 = 8;
 /// Sums of a lane: what it loads of x serves so many rows.
 const SUMS: u32 = 2;
-
-/// The class that multiplies a type. Those without one, left to WGSL, are q1_0, q2_0, q2_k, q3_k, tq1_0, tq2_0, mxfp4,
-/// nvfp4 and all that begin with iq.
-fn class(dtype: &str) -> Option<&'static str> {
-    Some(match dtype {
-        "f32" => "f32",
-        "f16" => "f16",
-        "bf16" => "bf16",
-        "q4_0" => "q4_0",
-        "q4_1" => "q4_1",
-        "q5_0" => "q5_0",
-        "q5_1" => "q5_1",
-        "q8_0" => "q8_0",
-        "q4_k" => "q4_k",
-        "q5_k" => "q5_k",
-        "q6_k" => "q6_k<false>",
-        "q6_k planes" => "q6_k<true>",
-        _ => return None,
-    })
-}
 
 /// Rows of a weight that a SIMD group has, of `columns` that a threadgroup has; none where they do not divide.
 fn rows(columns: u32, streams: u32) -> Option<u32> {
@@ -59,7 +39,8 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     let bytes = |kind: &Kind, s: &str| {
         format!("(device const uchar*){} + step.seg[{s}].weight", kind.weights)
     };
-    let classes = p.kinds.iter().map(|kind| class(&kind.dtype)).collect::<Option<Vec<_>>>()?;
+    let classes =
+        p.kinds.iter().map(|kind| formats::class(&kind.dtype)).collect::<Option<Vec<_>>>()?;
     let multiply = if p.glu {
         // The segments' kinds are in order: one that both have, or one for each.
         let (gate, up) = (p.kinds.first()?, p.kinds.get(1).or(p.kinds.first())?);
@@ -109,7 +90,7 @@ pub(super) fn text(form: &Form) -> Option<Text> {
             ("finish", &p.finish("i")),
         ],
     )?;
-    let text = format!("{HEAD}{}\n{kernel}", include_str!("formats.metal"));
+    let text = format!("{HEAD}{}\n{kernel}", formats::TEXT);
     let threads = columns / rows * LANES;
     Some(Text {
         text,
