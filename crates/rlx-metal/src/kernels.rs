@@ -2,6 +2,7 @@
 
 mod attention_row;
 mod attention_tile;
+mod experts;
 mod formats;
 mod maps;
 mod matmul_tile;
@@ -21,6 +22,7 @@ pub(crate) fn text(form: &Form) -> Option<Text> {
     match form.name {
         "matmul_tile" | "matmul_tile_half" => matmul_tile::text(form),
         "matmul_rows" | "matmul_vector" => matmul_vec::text(form),
+        "experts" | "experts_sum" => experts::text(form),
         "attention" | "attention_split" | "rope_attention_split" => attention_row::text(form),
         "attention_tile" | "attention_split_tile" => attention_tile::text(form),
         _ => None,

@@ -5,6 +5,7 @@ mod attention_rows;
 mod checks;
 mod common;
 mod emulator;
+mod experts;
 mod fake;
 // Hundreds of kernels, each compiled: `cargo test -p rlx-metal --features wide` runs these.
 #[cfg(feature = "wide")]

@@ -42,35 +42,35 @@ fn vector(rng: &mut Rng, n: u64) -> Operand {
     weight(DType::F32, &[n], f32_bytes(&rng.floats(n as usize)))
 }
 
+/// Weights of these types and of as many rows, multiplied at once: one kernel.
+#[track_caller]
+fn check_all(d: &Arc<TestDevice>, rng: &mut Rng, types: &[DType], rows: &[u64], k: u64) {
+    let op = MatMul { segments: types.len(), ..MatMul::plain() };
+    let mut operands = vec![input(&[1, k], &rng.floats(k as usize))];
+    operands.extend(types.iter().zip(rows).map(|(dtype, n)| of(rng, *dtype, *n, k)));
+    check(d, true, op, &operands, &format!("{types:?} of {k}"));
+}
+
 #[test]
 fn weights_of_each_type_are_multiplied() {
     let (d, mut rng) = (device(), Rng(61));
-    for format in BLOCKS {
+    for formats in BLOCKS.chunks(4) {
+        let types: Vec<DType> = formats.iter().map(|format| DType::Block(*format)).collect();
         // Of 1,024 elements that a SIMD group has at a time: a part, one and a part; rows that fill no threadgroup.
-        let ks: [u64; 2] = if format.elements() == 256 { [256, 1280] } else { [64, 1088] };
-        for (k, n) in ks.into_iter().zip([7, 18]) {
-            let w = of(&mut rng, DType::Block(format), n, k);
-            let x = input(&[1, k], &rng.floats(k as usize));
-            check(&d, true, MatMul::plain(), &[x, w], &format!("{} of {k}", format.name()));
-        }
+        check_all(&d, &mut rng, &types, &[7, 18, 1, 16], 256);
+        check_all(&d, &mut rng, &types, &[3, 2, 33, 4], 1280);
     }
     // Eight blocks in a row: planes. And a row of no whole 64.
-    for (format, k) in [(BlockFormat::Q6K, 2048), (BlockFormat::Q5_0, 96), (BlockFormat::Q8_0, 32)]
-    {
-        let w = of(&mut rng, DType::Block(format), 9, k);
-        let x = input(&[1, k], &rng.floats(k as usize));
-        check(&d, true, MatMul::plain(), &[x, w], &format!("{} of {k}", format.name()));
-    }
+    check_all(&d, &mut rng, &[DType::Block(BlockFormat::Q6K)], &[9], 2048);
+    let types = [BlockFormat::Q5_0, BlockFormat::Q8_0].map(DType::Block);
+    check_all(&d, &mut rng, &types, &[9, 2], 96);
 }
 
 #[test]
 fn rows_of_numbers_have_any_length() {
     let (d, mut rng) = (device(), Rng(62));
-    for dtype in [DType::F32, DType::F16, DType::BF16] {
-        for (k, n) in [(1u64, 3u64), (31, 6), (64, 5), (1130, 10)] {
-            let operands = [input(&[1, k], &rng.floats(k as usize)), of(&mut rng, dtype, n, k)];
-            check(&d, true, MatMul::plain(), &operands, &format!("{dtype} of {k}"));
-        }
+    for k in [1u64, 31, 64, 1130] {
+        check_all(&d, &mut rng, &[DType::F32, DType::F16, DType::BF16], &[6, 10, 5], k);
     }
 }
 

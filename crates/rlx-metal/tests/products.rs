@@ -7,10 +7,7 @@ use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::types::{BlockFormat, DType};
 use std::sync::Arc;
 
-const TYPES: [DType; 11] = [
-    DType::F32,
-    DType::F16,
-    DType::BF16,
+const BLOCKS: [DType; 8] = [
     DType::Block(BlockFormat::Q4_0),
     DType::Block(BlockFormat::Q4_1),
     DType::Block(BlockFormat::Q5_0),
@@ -58,21 +55,25 @@ fn compare(
 #[test]
 fn weights_of_each_type_are_multiplied() {
     let (halves, exact, mut rng) = (in_halves(Watch::Nothing), device(), Rng(41));
-    for dtype in TYPES {
-        // A row that is no whole 32; and two blocks of 256.
-        let k: u64 = if dtype.is_block() { 512 } else { 70 };
-        let n = 70;
-        let w = weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
-        let x = input(&[67, k], &rng.floats(67 * k as usize));
-        check(&halves, MatMul::plain(), &[x.clone(), w.clone()], &dtype.to_string());
-        check_floats(&exact, MatMul::plain(), &[x, w], &dtype.to_string());
+    // Several at once: one kernel. A row that is no whole 32; two blocks of 256; eight of them, which lie in planes.
+    let numbers = [DType::F32, DType::F16, DType::BF16];
+    let cases = [
+        (&numbers[..], 67, 70, 70),
+        (&BLOCKS[..4], 67, 70, 512),
+        (&BLOCKS[4..], 33, 9, 512),
+        (&BLOCKS[7..], 2, 8, 2048),
+    ];
+    for (types, m, n, k) in cases {
+        let op = MatMul { segments: types.len(), ..MatMul::plain() };
+        let mut operands = vec![input(&[m, k], &rng.floats((m * k) as usize))];
+        for dtype in types {
+            let w = random_weights(&mut rng, *dtype, n as usize, k as usize);
+            operands.push(weight(*dtype, &[n, k], w));
+        }
+        let what = format!("{types:?} of {k}");
+        check(&halves, op.clone(), &operands, &what);
+        check_floats(&exact, op, &operands, &what);
     }
-    // Eight blocks in a row: planes.
-    let dtype = DType::Block(BlockFormat::Q6K);
-    let w = weight(dtype, &[8, 2048], random_weights(&mut rng, dtype, 8, 2048));
-    let x = input(&[2, 2048], &rng.floats(2 * 2048));
-    check(&halves, MatMul::plain(), &[x.clone(), w.clone()], "planes");
-    check_floats(&exact, MatMul::plain(), &[x, w], "planes");
 }
 
 #[test]

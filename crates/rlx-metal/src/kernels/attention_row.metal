@@ -11,14 +11,14 @@
 // numerics    f32; a running maximum for each team, joined at the end
 {{step}}
 typedef {{cache}} cache_t;
-constant uint E = {{e}}u;
-constant uint GROUP = {{group}}u;          // heads of the threadgroup
-constant uint HEADS = {{heads}}u;          // of a SIMD group
-constant uint PARTS = GROUP / HEADS;       // SIMD groups that share positions
-constant uint SIMDS = 4u / PARTS;          // SIMD groups of the same heads
-constant uint TEAM = {{team}}u;            // lanes of a position
-constant uint TEAMS = 32u / TEAM;          // of a SIMD group
-constant uint ALL = SIMDS * TEAMS;         // positions at a time
+constexpr constant uint E = {{e}}u;
+constexpr constant uint GROUP = {{group}}u;          // heads of the threadgroup
+constexpr constant uint HEADS = {{heads}}u;          // of a SIMD group
+constexpr constant uint PARTS = GROUP / HEADS;       // SIMD groups that share positions
+constexpr constant uint SIMDS = 4u / PARTS;          // SIMD groups of the same heads
+constexpr constant uint TEAM = {{team}}u;            // lanes of a position
+constexpr constant uint TEAMS = 32u / TEAM;          // of a SIMD group
+constexpr constant uint ALL = SIMDS * TEAMS;         // positions at a time
 
 struct Eight {
     metal::float4 low, high;

@@ -160,8 +160,10 @@ pub(super) fn text(form: &Form) -> Option<Text> {
             ),
         };
         let turn = [("partner", partner), ("pair", pair), ("is_first", is_first)];
-        functions =
-            format!("constant bool NORM = {normed};\n{}", fill(include_str!("rope.metal"), &turn)?);
+        functions = format!(
+            "constexpr constant bool NORM = {normed};\n{}",
+            fill(include_str!("rope.metal"), &turn)?
+        );
         let values = [
             ("new_k", new_k?),
             ("new_v", new_v?),

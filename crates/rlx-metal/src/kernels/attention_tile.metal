@@ -22,12 +22,12 @@ struct Step {
 typedef {{cache}} cache_t;
 typedef metal::{{cache}}4 cache4_t;
 typedef metal::simdgroup_{{cache}}8x8 cache8x8_t;
-constant uint E = {{e}}u;
-constant uint GROUP = {{group}}u;       // query heads that share keys and values
-constant uint TILE = {{tile}}u;         // rows of a threadgroup
-constant uint POSITIONS = 32u;          // of a step
-constant uint PITCH = E + 8u;           // of a position's key or value: rows in different banks
-constant uint SCORES = POSITIONS + 4u;  // of a query's scores
+constexpr constant uint E = {{e}}u;
+constexpr constant uint GROUP = {{group}}u;       // query heads that share keys and values
+constexpr constant uint TILE = {{tile}}u;         // rows of a threadgroup
+constexpr constant uint POSITIONS = 32u;          // of a step
+constexpr constant uint PITCH = E + 8u;           // of a position's key or value: rows in different banks
+constexpr constant uint SCORES = POSITIONS + 4u;  // of a query's scores
 
 inline float capped(float score, float cap) {
     float u = metal::clamp(score / cap, -15.0f, 15.0f);

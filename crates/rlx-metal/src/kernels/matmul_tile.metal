@@ -17,16 +17,16 @@ struct Step {
 
 typedef {{number}} number_t;
 typedef metal::simdgroup_{{number}}8x8 number8x8_t;
-constant bool HALF = {{is_half}};
-constant bool NORM = {{has_norm}};
-constant uint ROWS = {{rows}}u;
-constant uint COLUMNS = {{columns}}u;
-constant uint HIGH = ROWS / 16u;      // matrices of a SIMD group above each other; four are side by side
-constant uint LANES = 128u / ROWS;    // that share a row of x
-constant uint EACH = 32u / LANES;     // elements of 32 that one of them has
+constexpr constant bool HALF = {{is_half}};
+constexpr constant bool NORM = {{has_norm}};
+constexpr constant uint ROWS = {{rows}}u;
+constexpr constant uint COLUMNS = {{columns}}u;
+constexpr constant uint HIGH = ROWS / 16u;      // matrices of a SIMD group above each other; four are side by side
+constexpr constant uint LANES = 128u / ROWS;    // that share a row of x
+constexpr constant uint EACH = 32u / LANES;     // elements of 32 that one of them has
 // Numbers of a row of x in a tile, with eight more that keep rows in different banks; and of one k of the weights.
-constant uint X_ROW = 40u;
-constant uint W_ROW = 64u;
+constexpr constant uint X_ROW = 40u;
+constexpr constant uint W_ROW = 64u;
 
 {{maps}}inline float map_of(float x) { return {{map}}; }
 

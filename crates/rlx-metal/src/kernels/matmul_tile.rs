@@ -59,7 +59,7 @@ pub(super) fn text(form: &Form) -> Option<Text> {
             ("segment", segment),
             ("w_row", w_row),
             ("decode", &decode.join("\n        ")),
-            ("finish", &format!("{other}{}", p.finish("to"))),
+            ("finish", &format!("{other}{}", p.finish("to", "i"))),
         ],
     )?;
     let text = format!("{HEAD}{}\n{kernel}", super::formats::TEXT);

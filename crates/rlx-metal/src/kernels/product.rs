@@ -25,6 +25,8 @@ pub(super) struct Product {
     pub control: Option<String>,
     /// An expression over `x`, and the functions that it calls.
     pub map: (&'static str, &'static str),
+    /// Bounds both factors of a gate.
+    limit: Option<String>,
     pub buffers: Buffers,
 }
 
@@ -49,35 +51,43 @@ impl Product {
             norm: buffers.maybe(form.get("norm")?)?,
             control: buffers.maybe(form.get("control")?)?,
             map: maps::of(form.get("map")?)?,
+            limit: form.get("limit").filter(|l| !l.is_empty()).map(String::from),
             buffers,
         })
     }
 
-    /// Adds the bias of segment `of` to `to`; `i` is the row of the weight.
-    fn add_bias(&self, of: &str, to: &str) -> String {
+    /// Adds element `at` of the bias of segment `of` to `to`.
+    pub fn add_bias(&self, of: &str, to: &str, at: &str) -> String {
         let mut text = String::new();
         for (n, kind) in self.kinds.iter().enumerate() {
             if let Some(bias) = &kind.bias {
                 text += &format!(
                     "if (step.seg[{of}].kind == {n}u) {to} += \
-                     ((device const float*){bias})[step.seg[{of}].bias + i];\n            "
+                     ((device const float*){bias})[step.seg[{of}].bias + {at}];\n            "
                 );
             }
         }
         text
     }
 
-    /// What becomes of `result`, and with a gate of `other`: `i` is the row of the weight, `to` an element's place in
-    /// the whole result.
-    pub fn finish(&self, to: &str) -> String {
+    /// What becomes of `result`, and with a gate of `other`: `bias` is the element of a bias, `to` that of the whole
+    /// result.
+    pub fn finish(&self, to: &str, bias: &str) -> String {
         if self.glu {
-            let (gate, up) = (self.add_bias("0u", "result"), self.add_bias("1u", "other"));
-            return format!("{gate}{up}result = map_of(result) * other;");
+            let gate = self.add_bias("0u", "result", bias);
+            let up = self.add_bias("1u", "other", bias);
+            let glu = match &self.limit {
+                None => "map_of(result) * other".into(),
+                Some(l) => format!(
+                    "map_of(metal::min(result, {l}f)) * (metal::clamp(other, -{l}f, {l}f) + 1.0f)"
+                ),
+            };
+            return format!("{gate}{up}result = {glu};");
         }
         let add = match &self.residual {
             None => String::new(),
             Some(r) => format!(" + ((device const float*){r})[step.residual + {to}]"),
         };
-        format!("{}result = map_of(result){add};", self.add_bias("s", "result"))
+        format!("{}result = map_of(result){add};", self.add_bias("s", "result", bias))
     }
 }
