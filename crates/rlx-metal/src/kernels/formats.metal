@@ -1,5 +1,6 @@
 // A format's `dot` multiplies 32 weights of a row, two runs of 16 that lie `GAP` elements apart, so that one load of 16
-// bytes of nibbles serves both; `first` is the first run's first element. `sixteen` decodes 16 weights in order, those
+// bytes of nibbles serves both; `first` is the first run's first element, and both are of its `order`. It has `SUMS`
+// where its weights have offsets, which meet sums of x. `sixteen` decodes 16 weights in order, those
 // of half `h` of the row's run `c` of 32. weight = scale * byte + offset, of signed bytes.
 //
 // Loads are of packed vectors, which need the alignment of one element only: blocks of 18, 22, 34 and 210 bytes start
@@ -72,6 +73,7 @@ inline metal::float4 four_of(device const uchar* row, uint e, uint k) {
 // Numbers, of which the last piece of a row may not be whole.
 template <class T>
 struct scalars {
+    typedef scalars<T> order;
     enum { GAP = 16, SUMS = 0 };
     static uint first(uint p) { return p * 32u; }
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
@@ -114,12 +116,14 @@ typedef scalars<bf16_number> bf16;
 
 // Blocks of 32, of which rows have whole ones.
 struct blocks_of_32 {
-    enum { GAP = 16, SUMS = 0 };
+    enum { GAP = 16 };
     static uint first(uint p) { return p * 32u; }
     static float element(device const uchar*, uint) { return 0.0f; }
 };
 // {d, q[32]}
-struct q8_0 : blocks_of_32 {
+struct q8_0 {
+    typedef blocks_of_32 order;
+    enum { SUMS = 0 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 34u;
         Runs w = {shorts_at(block + 2u), shorts_at(block + 18u), metal::float2(half_at(block)), metal::float2(0.0f)};
@@ -131,7 +135,9 @@ struct q8_0 : blocks_of_32 {
     }
 };
 // {d, q[16]}: low nibbles are elements 0..16, high ones 16..32
-struct q4_0 : blocks_of_32 {
+struct q4_0 {
+    typedef blocks_of_32 order;
+    enum { SUMS = 0 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 18u;
         metal::uint4 q = shorts_at(block + 2u);
@@ -145,7 +151,9 @@ struct q4_0 : blocks_of_32 {
     }
 };
 // {d, h[4], q[16]}: bit i of h is the fifth of element i
-struct q5_0 : blocks_of_32 {
+struct q5_0 {
+    typedef blocks_of_32 order;
+    enum { SUMS = 0 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 22u;
         metal::uint4 q = shorts_at(block + 6u);
@@ -161,7 +169,8 @@ struct q5_0 : blocks_of_32 {
     }
 };
 // {d, m, q[16]}
-struct q4_1 : blocks_of_32 {
+struct q4_1 {
+    typedef blocks_of_32 order;
     enum { SUMS = 1 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 20u;
@@ -177,7 +186,8 @@ struct q4_1 : blocks_of_32 {
     }
 };
 // {d, m, h[4], q[16]}
-struct q5_1 : blocks_of_32 {
+struct q5_1 {
+    typedef blocks_of_32 order;
     enum { SUMS = 1 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 24u;
@@ -198,7 +208,7 @@ struct q5_1 : blocks_of_32 {
 
 // Blocks of 256: two groups of 32 share 32 bytes of nibbles, of which a lane has half.
 struct blocks_of_256 {
-    enum { GAP = 32, SUMS = 1 };
+    enum { GAP = 32 };
     static uint first(uint p) { return p / 8u * 256u + p % 8u / 2u * 64u + p % 2u * 16u; }
     static float element(device const uchar*, uint) { return 0.0f; }
 };
@@ -216,7 +226,9 @@ inline float k_product(metal::uint4 head, uint j, metal::uint4 low, metal::uint4
     return product_and_offset(w, x);
 }
 // {d, dmin, s[12], q[128]}
-struct q4_k : blocks_of_256 {
+struct q4_k {
+    typedef blocks_of_256 order;
+    enum { SUMS = 1 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p / 8u * 144u;
         metal::uint4 q = quad_at(block + 16u + p % 8u * 16u);
@@ -230,7 +242,9 @@ struct q4_k : blocks_of_256 {
     }
 };
 // {d, dmin, s[12], h[32], q[128]}: bit g of h[i] is the fifth of element i of group g
-struct q5_k : blocks_of_256 {
+struct q5_k {
+    typedef blocks_of_256 order;
+    enum { SUMS = 1 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p / 8u * 176u;
         metal::uint4 q = quad_at(block + 48u + p % 8u * 16u), h = quad_at(block + 16u + p % 2u * 16u);
@@ -252,6 +266,7 @@ struct q5_k : blocks_of_256 {
 // {ql[128], qh[64], s[16], d}; or rows in planes: ql of all blocks, then qh, s and d
 template <bool PLANES>
 struct q6_k {
+    typedef q6_k<PLANES> order;
     enum { GAP = 64, SUMS = 0 };
     static uint first(uint p) { return p / 8u * 256u + p % 8u / 4u * 128u + p % 4u / 2u * 32u + p % 2u * 16u; }
     static float element(device const uchar*, uint) { return 0.0f; }

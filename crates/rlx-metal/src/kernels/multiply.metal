@@ -18,10 +18,10 @@ inline void multiply(device const uchar* w0, device const uchar* w1, ulong row_b
                      thread float* sums, thread float& squares) {
     for (uint p = lane; p < k / 32u; p += 32u) {
         X v;
-        uint e = F::first(p);
+        uint e = F::order::first(p);
         for (uint i = 0u; i < 4u; i++) {
             v.low[i] = normed(x, norm, e + i * 4u, squares);
-            v.high[i] = normed(x, norm, e + F::GAP + i * 4u, squares);
+            v.high[i] = normed(x, norm, e + F::order::GAP + i * 4u, squares);
         }
         if (F::SUMS != 0) {
             v.sums = metal::float2(sum_of((v.low[0] + v.low[1]) + (v.low[2] + v.low[3])),
@@ -45,7 +45,7 @@ inline void multiply(device const uchar* w0, device const uchar* w1, ulong row_b
         for (uint s = 0u; s < STREAMS; s++) {
             for (uint r = 0u; r < ROWS; r++) {
                 device const uchar* row = (s == 0u ? w0 : w1) + ulong(metal::min(row0 + r, last)) * row_bytes;
-                sums[s * ROWS + r] += F::element(row, e) * v;
+                sums[s * ROWS + r] += F::order::element(row, e) * v;
             }
         }
     }
