@@ -34,6 +34,13 @@ pub fn translated() -> Arc<TestDevice> {
     Arc::new(rlx_metal::device_in_halves(gpu))
 }
 
+/// The same with products of f32.
+#[cfg(feature = "wide")]
+pub fn without_own_kernels() -> Arc<TestDevice> {
+    let gpu = MetalGpu::new(Fake::new(Watch::Nothing)).without_own_kernels();
+    Arc::new(rlx_metal::device(gpu))
+}
+
 /// What the executor's kernels take.
 #[cfg(feature = "wide")]
 pub fn target() -> Target {

@@ -46,3 +46,22 @@ fn greedy_tokens_are_llama_cpps() {
         }
     }
 }
+
+/// Of families with windows, norms of heads, experts and recurrences, our kernels' tokens are WGSL's.
+#[cfg(feature = "wide")]
+#[test]
+fn tokens_of_other_families_are_wgsls() {
+    let wgsl = crate::common::without_own_kernels();
+    for name in ["gemma3", "phi3", "qwen3", "qwen3moe", "qwen35", "llama-q6_k"] {
+        let own = device();
+        let tokens = |device: &Arc<TestDevice>| {
+            let mut options = ModelOptions::chat(16);
+            options.context = Some(256);
+            let mut engine = load(device.clone(), &format!("gguf/{name}.gguf"), &options);
+            generate(&mut engine, (3..40).collect(), 12, false).0
+        };
+        assert_eq!(tokens(&own), tokens(&wgsl), "{name}");
+        assert!(own.gpu().metal().launches("own_matmul_vec") > 0, "{name}");
+    }
+    assert_eq!(wgsl.gpu().metal().launches("own_matmul_vec"), 0);
+}
