@@ -1,7 +1,7 @@
 //! The executor: programs are lowered, compiled by the plugin and run by it. [`GraphDevice`] keeps tensors, states and
 //! tickets.
 
-use crate::group::{Brought, Meeting};
+use crate::group::{Brought, Devices};
 use crate::lower::{self, El, Module, storage};
 use crate::pjrt::{Buffer, Client, Executable, Read};
 use crate::target::{cpu_target, cuda_target, target};
@@ -25,8 +25,8 @@ pub struct Pjrt {
     info: DeviceInfo,
     /// What its programs were legalised for.
     target: Target,
-    /// Its number in a group, and where ranks of that meet.
-    rank: Option<(usize, Arc<Meeting>)>,
+    /// Its number in a group, and all devices of that.
+    rank: Option<(usize, Arc<Devices>)>,
 }
 
 /// A tensor on the device, and how it is read.
@@ -102,17 +102,17 @@ impl Pjrt {
     /// The devices of a group, with what each is planned for.
     pub(crate) fn ranks(
         plugin: Option<&Path>,
-        meeting: &Arc<Meeting>,
+        devices: &Arc<Devices>,
         ranks: Ranks,
     ) -> Result<Vec<(Pjrt, Target)>> {
-        let most = meeting.devices().iter().copied().max().unwrap_or(0);
+        let most = devices.numbers.iter().copied().max().unwrap_or(0);
         let client = Client::with_devices(&found(plugin), most.saturating_add(1))?;
         let target = target_of(&client)?.with_ranks(ranks);
         let one = |(rank, &device): (usize, &usize)| {
             let own = Pjrt::new(client.clone(), device, target.clone())?;
-            Ok((Pjrt { rank: Some((rank, meeting.clone())), ..own }, target.clone()))
+            Ok((Pjrt { rank: Some((rank, devices.clone())), ..own }, target.clone()))
         };
-        meeting.devices().iter().enumerate().map(one).collect()
+        devices.numbers.iter().enumerate().map(one).collect()
     }
 
     /// The plugin's client.
@@ -123,7 +123,7 @@ impl Pjrt {
     /// Keeps an error for those that would wait for this rank of a group.
     fn told<T>(&self, done: Result<T>) -> Result<T> {
         match &self.rank {
-            Some((_, meeting)) => meeting.told(done),
+            Some((_, devices)) => devices.meeting.told(done),
             None => done,
         }
     }
@@ -164,9 +164,9 @@ impl Backend for Pjrt {
     fn compile(&self, graph: &Graph) -> Result<Compiled> {
         let Module { text, states, .. } = lower::lower_for(graph, &self.target)?;
         let executable = match &self.rank {
-            Some((_, meeting)) => {
-                let compile = |text: &str| self.client.compile_for(text, meeting.devices());
-                meeting.compiled(text, compile)
+            Some((_, devices)) => {
+                let compile = |text: &str| self.client.compile_for(text, &devices.numbers);
+                devices.compiled(text, compile)
             }
             None => self.client.compile_for(&text, &[self.device]).map(Arc::new),
         };
@@ -187,9 +187,9 @@ impl Backend for Pjrt {
         let is_shared = |i: &&usize| matches!(arguments.get(**i), Some(Argument::Shared(_)));
         let kept: Vec<i64> = compiled.states.iter().filter(is_shared).map(|&i| i as i64).collect();
         let made = match &self.rank {
-            Some((rank, meeting)) => {
+            Some((rank, devices)) => {
                 let executable = compiled.executable.clone();
-                meeting.run(*rank, Brought { executable, arguments: buffers, kept })?
+                devices.run(*rank, Brought { executable, arguments: buffers, kept })?
             }
             None => compiled.executable.run(&buffers, &kept)?,
         };

@@ -5,15 +5,15 @@
 //! program for all.
 
 use crate::device::Pjrt;
+use crate::meeting::{Meeting, locked};
 use crate::pjrt::{Buffer, Executable};
 use rlx_core::runtime::device::Device;
 use rlx_core::runtime::device::graph::GraphDevice;
 use rlx_core::runtime::device::group::{Group, Together};
 use rlx_core::target::Ranks;
-use rlx_core::{Code, Error, Result};
+use rlx_core::{Error, Result};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, Weak};
 
 /// Opens devices of a plugin by their numbers, each once, as a group that runs a model together; the plugin is found
 /// as [`open`](crate::open) finds it. The count of `ranks` is the number of devices.
@@ -38,39 +38,24 @@ pub fn group(plugin: Option<&Path>, devices: &[usize], ranks: Ranks) -> Result<G
                 .hint("a group has every device once, such as --devices 0,1"));
         }
     }
-    let meeting = Arc::new(Meeting::new(devices));
+    if devices.is_empty() {
+        return Err(Error::usage("a group of no devices"));
+    }
+    let together = Arc::new(Devices::new(devices));
     let ranks = Ranks { count: devices.len() as u64, ..ranks };
-    let opened = Pjrt::ranks(plugin, &meeting, ranks)?;
+    let opened = Pjrt::ranks(plugin, &together, ranks)?;
     let device = |(pjrt, target)| -> Arc<dyn Device> { Arc::new(GraphDevice::new(pjrt, target)) };
-    Group::new(opened.into_iter().map(device).collect(), meeting)
+    Group::new(opened.into_iter().map(device).collect(), together)
 }
 
-/// Where ranks meet. It calls them too, each on a thread of its own, because they wait for each other.
-pub(crate) struct Meeting {
+/// The devices of a group.
+pub(crate) struct Devices {
     /// Numbers of the plugin's devices, in the order of the ranks.
-    devices: Vec<usize>,
-    /// Held by a call of all ranks: another one would meet ranks of this one.
-    turn: Mutex<()>,
-    inner: Mutex<Inner>,
-    changed: Condvar,
+    pub numbers: Vec<usize>,
+    /// Where they meet for a run.
+    pub meeting: Meeting<Brought, Vec<Buffer>>,
     /// Programs that some rank has, by their texts.
     made: Mutex<Vec<(String, Weak<Executable>)>>,
-}
-
-struct Inner {
-    ranks: Vec<Rank>,
-    /// Why a rank failed in this call.
-    failed: Option<Error>,
-}
-
-/// Where a rank is.
-enum Rank {
-    /// In none of the group's calls.
-    Away,
-    /// In a call, and may come to a run.
-    Coming,
-    Waits(Brought),
-    Ran(Result<Vec<Buffer>>),
 }
 
 /// What a rank brings to a run.
@@ -81,26 +66,10 @@ pub(crate) struct Brought {
     pub kept: Vec<i64>,
 }
 
-fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No value is left half changed.
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Meeting {
-    pub fn new(devices: &[usize]) -> Meeting {
-        let ranks = devices.iter().map(|_| Rank::Away).collect();
-        Meeting {
-            devices: devices.to_vec(),
-            turn: Mutex::new(()),
-            inner: Mutex::new(Inner { ranks, failed: None }),
-            changed: Condvar::new(),
-            made: Mutex::default(),
-        }
-    }
-
-    /// Numbers of the plugin's devices, in the order of the ranks.
-    pub fn devices(&self) -> &[usize] {
-        &self.devices
+impl Devices {
+    fn new(numbers: &[usize]) -> Devices {
+        let meeting = Meeting::new(numbers.len());
+        Devices { numbers: numbers.to_vec(), meeting, made: Mutex::default() }
     }
 
     /// The program of this text, which the first rank that asks for it compiles.
@@ -120,65 +89,12 @@ impl Meeting {
         Ok(executable)
     }
 
-    /// Keeps the error of a rank for others that would wait for it.
-    pub fn told<T>(&self, done: Result<T>) -> Result<T> {
-        done.inspect_err(|e| {
-            locked(&self.inner).failed.get_or_insert_with(|| e.clone());
-        })
-    }
-
     /// Runs a program once all ranks have come to it; the results of this rank.
     ///
     /// # Errors
     /// `DeviceLost` where another rank ends its call without coming; what the plugin says of the run.
     pub fn run(&self, rank: usize, brought: Brought) -> Result<Vec<Buffer>> {
-        let mut inner = locked(&self.inner);
-        match inner.ranks.get_mut(rank) {
-            Some(own) => *own = Rank::Waits(brought),
-            None => return Err(Error::internal(format!("a group has no rank {rank}"))),
-        }
-        if inner.ranks.iter().all(|r| matches!(r, Rank::Waits(_))) {
-            inner.run();
-            self.changed.notify_all();
-        }
-        loop {
-            if matches!(inner.ranks[rank], Rank::Ran(_)) {
-                match std::mem::replace(&mut inner.ranks[rank], Rank::Coming) {
-                    Rank::Ran(results) => return results,
-                    _ => return Err(Error::internal("a rank has lost its results")),
-                }
-            }
-            if let Some(gone) = inner.ranks.iter().position(|r| matches!(r, Rank::Away)) {
-                inner.ranks[rank] = Rank::Coming;
-                let device = self.devices[gone];
-                let what = match &inner.failed {
-                    Some(e) => format!("another device of the group failed: {}", e.what),
-                    None => format!("device {device} of the group did not come to a run"),
-                };
-                return Err(Error::new(Code::DeviceLost, what));
-            }
-            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-impl Inner {
-    /// Runs what all ranks have brought.
-    fn run(&mut self) {
-        let mut all = Vec::with_capacity(self.ranks.len());
-        for rank in &mut self.ranks {
-            if let Rank::Waits(brought) = std::mem::replace(rank, Rank::Coming) {
-                all.push(brought);
-            }
-        }
-        match run_all(&all) {
-            Ok(results) => self
-                .ranks
-                .iter_mut()
-                .zip(results)
-                .for_each(|(rank, results)| *rank = Rank::Ran(Ok(results))),
-            Err(e) => self.ranks.iter_mut().for_each(|rank| *rank = Rank::Ran(Err(e.clone()))),
-        }
+        self.meeting.meet(rank, brought, run_all)
     }
 }
 
@@ -195,38 +111,8 @@ fn run_all(all: &[Brought]) -> Result<Vec<Vec<Buffer>>> {
     first.executable.run_each(&arguments, &kept)
 }
 
-impl Together for Meeting {
+impl Together for Devices {
     fn each(&self, ranks: usize, f: &(dyn Fn(usize) + Sync)) {
-        /// Ends a rank's call, even by a panic: others wait for it no longer.
-        struct Leaves<'a>(&'a Meeting, usize);
-        impl Drop for Leaves<'_> {
-            fn drop(&mut self) {
-                if let Some(rank) = locked(&self.0.inner).ranks.get_mut(self.1) {
-                    *rank = Rank::Away;
-                }
-                self.0.changed.notify_all();
-            }
-        }
-        let _turn = locked(&self.turn);
-        {
-            let inner = &mut *locked(&self.inner);
-            inner.ranks.iter_mut().for_each(|rank| *rank = Rank::Coming);
-            inner.failed = None;
-        }
-        let call = |rank| {
-            let _leaves = Leaves(self, rank);
-            f(rank);
-        };
-        thread::scope(|scope| {
-            let call = &call;
-            let others: Vec<_> = (1..ranks).map(|rank| scope.spawn(move || call(rank))).collect();
-            if ranks > 0 {
-                call(0);
-            }
-            for other in others {
-                // A call that ended in a panic has left no result, which the group reports.
-                let _ = other.join();
-            }
-        });
+        self.meeting.each(ranks, f);
     }
 }

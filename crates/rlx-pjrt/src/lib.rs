@@ -4,6 +4,7 @@
 mod device;
 mod group;
 pub mod lower;
+mod meeting;
 pub mod pjrt;
 mod target;
 
