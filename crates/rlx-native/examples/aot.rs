@@ -9,7 +9,8 @@
 //! The network is a GGUF file, a transformers folder, or `shape:NAME/FORMAT`, a model as `rlx synth` makes it, of which
 //! only the header is written. `--context N`, `--chunk N` and `--kv TYPE` are those of the command line,
 //! `--program NAME` compiles one alone, `--size NAME=N` sets a size of an encoder's inputs, `--json` prints
-//! one line. `--cores N` splits a language model over so many cores of the topology; all bytes are then a core's. A program that is refused is told, and the others go on; the exit code is 3 then.
+//! one line. `--cores N` splits a language model over so many cores of the topology; all bytes are then a core's. A
+//! program that is refused is told, and the others go on; the exit code is 3 then.
 
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::GraphModule;

@@ -49,8 +49,8 @@ pub(super) fn numbers(b: &mut Builder, x: &V, ty: &Type) -> Result<V> {
     Ok(b.reshape(&y, &ty.shape.static_dims()?))
 }
 
-/// The bytes of these rows, of `row` bytes each, of a packed tensor: `[ids, row]`. The tensor keeps its one axis, because
-/// a TPU copies all of it to give it two.
+/// The bytes of these rows, of `row` bytes each, of a packed tensor: `[ids, row]`. The tensor keeps its one axis,
+/// because a TPU copies all of it to give it two.
 pub(super) fn rows(b: &mut Builder, x: &V, ids: &V, row: u64) -> V {
     let ids = b.convert(ids, index(x.elements()));
     let starts = b.with("multiply", &ids, row as f64);
