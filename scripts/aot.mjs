@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { ended, said } from './lib/proof_cells.mjs';
 import { ask, inRoot, main, run, say, seconds, Stop } from './lib/tools.mjs';
 
-/** A name, and what the example `aot` takes: two encoders, then decoders that are dense, sparse, recurrent and large. */
+/** A name, and what the example `aot` takes: two encoders, then decoders that are dense, sparse, recurrent and large; bytes are a core's. */
 const MODELS = {
   bert: ['tests/fixtures/bert/bert.gguf'],
   sam: ['tests/fixtures/sam'],
@@ -16,6 +16,7 @@ const MODELS = {
   qwen35: ['tests/fixtures/gguf/qwen35.gguf'],
   'rustdoc-29m q4_k_m': ['models/rustdoc-29m/rustdoc-29m-q4_k_m-00001-of-00003.gguf'],
   'llama-3.2-1b q4_k_m': ['shape:llama-3.2-1b/q4_k_m', '--context', '1024'],
+  'llama-3.2-1b q4_k_m on 4 cores': ['shape:llama-3.2-1b/q4_k_m', '--context', '1024', '--cores', '4'],
 };
 const TOPOLOGIES = ['v5e:2x2', 'v4:2x2x1', 'v6e:2x2'];
 /** Seconds of a model on one topology. */
@@ -45,7 +46,7 @@ await main(async () => {
       const report = stdout.startsWith('{') ? JSON.parse(stdout) : null;
       const failed = late ? `not done within ${limit} s` : report ? undefined : said(stderr) || `exit ${code}`;
       const result = read();
-      result.runs.push({ name, topology, commit, seconds: Math.round((performance.now() - began) / 1000), failed, family: report?.family, context: report?.context, programs: report?.programs ?? [] });
+      result.runs.push({ name, topology, commit, seconds: Math.round((performance.now() - began) / 1000), failed, family: report?.family, context: report?.context, cores: report?.cores, programs: report?.programs ?? [] });
       writeFileSync(`${out}.part`, `${JSON.stringify(result)}\n`);
       renameSync(`${out}.part`, out);
       say(`${name} for ${topology}: ${failed ?? report.programs.map((made) => `${made.program} ${made.refused ?? 'compiled'}`).join(', ')}, ${seconds(began)}`);

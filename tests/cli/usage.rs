@@ -150,6 +150,9 @@ fn cards_are_chosen_by_number_where_a_device_has_numbers() {
     let twice = ["--device", "cuda", "--devices", "1,1"];
     let hint = "a group has every card once, such as --devices 0,1";
     fails(&mut bench(&twice), 2, "card 1 is named twice", hint);
+    let twice = ["--device", "xla-cpu", "--plugin", "/nowhere", "--devices", "1,1"];
+    let hint = "a group has every device once, such as --devices 0,1";
+    fails(&mut bench(&twice), 2, "device 1 is named twice", hint);
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! The network is a GGUF file, a transformers folder, or `shape:NAME/FORMAT`, a model as `rlx synth` makes it, of which
 //! only the header is written. `--context N`, `--chunk N` and `--kv TYPE` are those of the command line,
 //! `--program NAME` compiles one alone, `--size NAME=N` sets a size of an encoder's inputs, `--json` prints
-//! one line. A program that is refused is told, and the others go on; the exit code is 3 then.
+//! one line. `--cores N` splits a language model over so many cores of the topology; all bytes are then a core's. A
+//! program that is refused is told, and the others go on; the exit code is 3 then.
 
 use rlx_core::gguf::{HeaderReader, ModelFiles};
 use rlx_core::ir::GraphModule;
@@ -19,13 +20,13 @@ use rlx_core::passes::Watch;
 use rlx_core::plan::closed;
 use rlx_core::runtime::model::{CompiledModel, ModelOptions};
 use rlx_core::runtime::session::{Preview, network};
-use rlx_core::target::{CompileOptions, Target};
+use rlx_core::target::{CompileOptions, Ranks, Target};
 use rlx_core::types::{Binding, DType};
 use rlx_core::{Error, Result};
 use rlx_native::network::CheckpointFiles;
 use rlx_native::tools::mix::Quant;
 use rlx_native::tools::synth::{Shape, header};
-use rlx_pjrt::lower::lower;
+use rlx_pjrt::lower::lower_for;
 use rlx_pjrt::pjrt::Topology;
 use serde::Serialize;
 use std::path::Path;
@@ -53,6 +54,7 @@ struct Asked {
     options: ModelOptions,
     only: Option<String>,
     sizes: Binding,
+    cores: u64,
     json: bool,
     plain: Vec<String>,
 }
@@ -80,6 +82,7 @@ struct All<'a> {
     model: &'a str,
     family: &'a str,
     context: u64,
+    cores: u64,
     programs: Vec<Made>,
 }
 
@@ -95,14 +98,21 @@ fn main() {
 
 fn usage() -> Error {
     Error::usage(
-        "aot PLUGIN MODEL TOPOLOGY … [--context N] [--chunk N] [--kv TYPE] [--program NAME] [--size NAME=N]",
+        "aot PLUGIN MODEL TOPOLOGY … [--context N] [--chunk N] [--kv TYPE] [--program NAME] [--size NAME=N] \
+         [--cores N]",
     )
 }
 
 fn asked() -> Result<Asked> {
     let options = ModelOptions::by(&rlx_pjrt::target().policy);
-    let mut asked =
-        Asked { options, only: None, sizes: Binding::new(), json: false, plain: Vec::new() };
+    let mut asked = Asked {
+        options,
+        only: None,
+        sizes: Binding::new(),
+        cores: 1,
+        json: false,
+        plain: Vec::new(),
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =
@@ -113,6 +123,7 @@ fn asked() -> Result<Asked> {
                 let context = asked.options.context;
                 asked.options = ModelOptions { context, ..ModelOptions::chat(number()?) };
             }
+            "--cores" => asked.cores = number()?,
             "--program" => asked.only = Some(words.next().ok_or_else(usage)?),
             "--kv" => {
                 let kv = words.next().and_then(|name| DType::from_name(&name));
@@ -131,8 +142,7 @@ fn asked() -> Result<Asked> {
 }
 
 /// The family, the context and the programs of a network.
-fn programs(model: &str, asked: &Asked) -> Result<(String, u64, Vec<Program>)> {
-    let target = rlx_pjrt::target();
+fn programs(model: &str, target: &Target, asked: &Asked) -> Result<(String, u64, Vec<Program>)> {
     if let Some(shape) = model.strip_prefix("shape:") {
         let (name, quant) = shape.split_once('/').ok_or_else(usage)?;
         let shape = Shape::find(name).ok_or_else(usage)?;
@@ -141,18 +151,18 @@ fn programs(model: &str, asked: &Asked) -> Result<(String, u64, Vec<Program>)> {
         reader.push(writer.header())?;
         let whole = reader.into_header();
         let whole = whole.ok_or_else(|| Error::internal("half a header was written"))?;
-        return language(&Checkpoint::gguf(&ModelFiles::new(vec![whole])?), &target, asked);
+        return language(&Checkpoint::gguf(&ModelFiles::new(vec![whole])?), target, asked);
     }
     let files = CheckpointFiles::open(Path::new(model))?;
     let checkpoint = files.checkpoint();
     let facts = models::open(&checkpoint)?.facts();
     if facts.task == Task::Generate {
-        return language(&checkpoint, &target, asked);
+        return language(&checkpoint, target, asked);
     }
     let (entries, facts) = network::entries(&checkpoint, None)?;
     let mut programs = Vec::new();
     for entry in entries {
-        let preview = Preview::new(&entry, &target, &CompileOptions::default())?;
+        let preview = Preview::new(&entry, target, &CompileOptions::default())?;
         let size = |name: &str| {
             let usual = SIZES.iter().find(|s| s.0 == name).map_or(1, |s| s.1);
             let usual = if name == SEQ { usual.min(facts.context.max(1)) } else { usual };
@@ -181,10 +191,10 @@ fn language(
     Ok((family, compiled.context, compiled.programs))
 }
 
-fn compiled(topology: &Topology, program: &Program) -> Result<Made> {
-    let text = lower(&closed(program)?.graph)?.text;
+fn compiled(topology: &Topology, program: &Program, target: &Target) -> Result<Made> {
+    let text = lower_for(&closed(program)?.graph, target)?.text;
     let start = Instant::now();
-    let made = topology.compile(&text)?;
+    let made = topology.compile(&text, target.claims.ranks.count)?;
     let seconds = start.elapsed().as_secs_f64();
     let memory = made.memory()?;
     Ok(Made {
@@ -207,13 +217,14 @@ fn run() -> Result<i32> {
     }
     let asked = asked()?;
     let [plugin, model, topologies @ ..] = asked.plain.as_slice() else { return Err(usage()) };
-    let (family, context, programs) = programs(model, &asked)?;
-    let mut all = All { model, family: &family, context, programs: Vec::new() };
+    let target = rlx_pjrt::target().with_ranks(Ranks::of(asked.cores));
+    let (family, context, programs) = programs(model, &target, &asked)?;
+    let mut all = All { model, family: &family, context, cores: asked.cores, programs: Vec::new() };
     for name in topologies {
         let topology = Topology::new(plugin.as_ref(), name)?;
         for program in programs.iter().filter(|p| asked.only.as_ref().is_none_or(|o| *o == p.name))
         {
-            let mut made = compiled(&topology, program)
+            let mut made = compiled(&topology, program, &target)
                 .unwrap_or_else(|e| Made { refused: Some(e.what), ..Made::default() });
             (made.topology, made.program) = (name.clone(), program.name.clone());
             if !asked.json {

@@ -11,7 +11,7 @@ use core::future::Future;
 use core::pin::pin;
 use rlx_core::reference::device::ReferenceDevice;
 use rlx_core::runtime::device::Device;
-use rlx_core::target::{FusionTarget, Target};
+use rlx_core::target::{FusionTarget, Ranks, Target};
 use rlx_core::{Code, Error, Result};
 use rlx_cpu::{CpuDevice, CpuOptions};
 use rlx_cuda::CudaDevice;
@@ -36,7 +36,7 @@ pub struct OpenOptions {
     pub adapter: Option<String>,
     /// The PJRT plugin of an XLA device; `None`: the one that `PJRT_PLUGIN` names, else libtpu.
     pub plugin: Option<PathBuf>,
-    /// Numbers of the cards to take, from 0 on; several run a model together. None: the first.
+    /// Numbers of the cards, or of XLA's devices, to take, from 0 on; several run a model together. None: the first.
     pub cards: Vec<usize>,
 }
 
@@ -212,7 +212,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "a TPU of Google's, through XLA; no TPU has run it yet",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
-        cards: false,
+        cards: true,
         target: rlx_pjrt::target,
         copy_rate: None,
         tune: None,
@@ -225,7 +225,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "the CPU through XLA, which runs the programs of a TPU",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
-        cards: false,
+        cards: true,
         target: rlx_pjrt::cpu_target,
         copy_rate: None,
         tune: None,
@@ -238,7 +238,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "an NVIDIA card through XLA",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
-        cards: false,
+        cards: true,
         target: rlx_pjrt::cuda_target,
         copy_rate: None,
         tune: None,
@@ -258,13 +258,19 @@ fn xla(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     if name != "tpu" && !named {
         return Err(Error::new(Code::DeviceUnavailable, "no PJRT plugin is named").hint(PLUGINS));
     }
-    let device = rlx_pjrt::open(options.plugin.as_deref()).map_err(|e| e.hint(PLUGINS))?;
+    let plugin = options.plugin.as_deref();
+    let device: Result<Arc<dyn Device>> = match options.cards.as_slice() {
+        [] => rlx_pjrt::open(plugin).map(|device| Arc::new(device) as _),
+        [one] => rlx_pjrt::open_at(plugin, *one).map(|device| Arc::new(device) as _),
+        many => rlx_pjrt::group(plugin, many, Ranks::ONE).map(|group| Arc::new(group) as _),
+    };
+    let device = device.map_err(|e| if e.hint.is_empty() { e.hint(PLUGINS) } else { e })?;
     let found = &device.target().name;
     if found != name {
         let what = format!("the PJRT plugin is of the device {found}, not of {name}");
         return Err(Error::new(Code::DeviceUnavailable, what).hint(PLUGINS));
     }
-    Ok(Arc::new(device))
+    Ok(device)
 }
 
 /// The NVIDIA card that is named first, or the first of all.

@@ -2,9 +2,12 @@
 //! CPU, on which the same texts are tested.
 
 mod device;
+mod group;
 pub mod lower;
+mod meeting;
 pub mod pjrt;
 mod target;
 
-pub use device::{Compiled, Pjrt, Tensor, open};
+pub use device::{Compiled, Pjrt, Tensor, open, open_at};
+pub use group::group;
 pub use target::{cpu_target, cuda_target, target};

@@ -3,6 +3,7 @@
 #[path = "../../../tests/support/bless.rs"]
 mod bless;
 mod common;
+mod group;
 #[path = "../../../tests/support/language.rs"]
 mod language;
 #[path = "../../../tests/support/load.rs"]

@@ -10,6 +10,7 @@ use rlx_core::ops::{
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use rlx_pjrt::lower::lower;
 use std::collections::BTreeSet;
 
 /// Types of weights that are decoded.
@@ -45,6 +46,23 @@ fn products_are_those_of_every_type() {
         let w = weight(dtype, &[7, k], random_weights(&mut rng, dtype, 7, k as usize));
         let x = input(&[3, k], &rng.floats(3 * k as usize));
         agrees(MatMul::plain(), &[x, w], 2e-6);
+    }
+}
+
+/// Weights of more elements than are decoded at once, of a number of rows that blocks divide and of one that is prime.
+#[test]
+fn large_packed_weights_are_taken_in_blocks_of_rows() {
+    if !ready("operators::large_packed_weights_are_taken_in_blocks_of_rows") {
+        return;
+    }
+    let mut rng = Rng(23);
+    for (format, n, rows) in [(BlockFormat::Q8_0, 4099u64, 3u64), (BlockFormat::Q4K, 4160, 1)] {
+        let (dtype, k) = (DType::Block(format), 512u64);
+        let w = weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
+        let operands = [input(&[rows, k], &rng.floats((rows * k) as usize)), w];
+        let text = lower(&case(MatMul::plain(), &operands, Buffers::One).graph).unwrap().text;
+        assert!(text.contains("stablehlo.while"), "{n} rows in one piece");
+        agrees(MatMul::plain(), &operands, 2e-6);
     }
 }
 

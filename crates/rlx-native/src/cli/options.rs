@@ -96,7 +96,8 @@ pub struct DeviceArgs {
     /// card. `auto` is the fastest of this machine's, measured once: `rlx devices` says which
     #[arg(long, value_name = "D", default_value = AUTO)]
     pub device: String,
-    /// Numbers of the cards of cuda that run the model together, such as 0,1 [default: the first alone]
+    /// Numbers of the devices of cuda, tpu, xla-cpu or xla-cuda that run the model together, such as 0,1 [default: the
+    /// first alone]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub devices: Vec<u16>,
     /// Number of threads of the CPU device [default: one per core]

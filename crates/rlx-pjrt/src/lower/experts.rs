@@ -87,9 +87,9 @@ fn products(b: &mut Builder, x: &V, bank: &V, ty: &Type, ids: &V) -> Result<V> {
     let [m, k] = [ids.dims[0], ids.dims[1]];
     let bytes = bank.elements() / experts;
     // A packed bank is bytes.
-    let rows = match ty.dtype {
-        DType::Block(_) => b.reshape(bank, &[experts, bytes]),
-        DType::Scalar(_) => bank.clone(),
+    let take = |b: &mut Builder, ids: &V| match ty.dtype {
+        DType::Block(_) => formats::rows(b, bank, ids, bytes),
+        DType::Scalar(_) => b.take(bank, ids, 0),
     };
     let decode = |b: &mut Builder, rows: &V, count: u64| -> Result<V> {
         let DType::Block(format) = ty.dtype else { return Ok(b.convert(rows, x.el)) };
@@ -103,7 +103,7 @@ fn products(b: &mut Builder, x: &V, bank: &V, ty: &Type, ids: &V) -> Result<V> {
     // never more than one is decoded.
     if m * k <= experts {
         let flat = b.reshape(ids, &[m * k]);
-        let taken = b.take(&rows, &flat, 0);
+        let taken = take(b, &flat);
         let w = decode(b, &taken, m * k)?;
         let x = match x.dims.len() {
             3 => b.reshape(x, &[m * k, width]),
@@ -123,7 +123,7 @@ fn products(b: &mut Builder, x: &V, bank: &V, ty: &Type, ids: &V) -> Result<V> {
         |b, now| b.compare_with("LT", &now[0], experts as f64),
         |b, now| {
             let one = b.reshape(&now[0], &[1]);
-            let taken = b.take(&rows, &one, 0);
+            let taken = take(b, &one);
             let w = decode(b, &taken, 1).unwrap_or_else(|e| {
                 failed = Some(e);
                 b.splat(x.el, &[1, n, width], 0.0)

@@ -49,6 +49,19 @@ pub(super) fn numbers(b: &mut Builder, x: &V, ty: &Type) -> Result<V> {
     Ok(b.reshape(&y, &ty.shape.static_dims()?))
 }
 
+/// The bytes of these rows, of `row` bytes each, of a packed tensor: `[ids, row]`. The tensor keeps its one axis,
+/// because a TPU copies all of it to give it two.
+pub(super) fn rows(b: &mut Builder, x: &V, ids: &V, row: u64) -> V {
+    let ids = b.convert(ids, index(x.elements()));
+    let starts = b.with("multiply", &ids, row as f64);
+    b.take_runs(x, &starts, row)
+}
+
+/// The type of an index of so many elements: 32 bits where that is enough, because devices emulate wider ones.
+pub(super) fn index(elements: u64) -> El {
+    if elements < 1 << 31 { El::I32 } else { El::I64 }
+}
+
 /// Blocks `[n, bytes]` to their elements `[n, elements]`.
 ///
 /// # Errors

@@ -30,9 +30,8 @@ pub(super) fn gather(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     let result = node.result(0)?;
     if let DType::Block(format) = ty.dtype {
         let row = ty.dtype.row_bytes(dims[1]).ok_or_else(|| node.mismatch())?;
-        let table = b.reshape(&table, &[n, row]);
         let flat = b.reshape(&ids, &[ids.elements()]);
-        let rows = b.take(&table, &flat, 0);
+        let rows = formats::rows(b, &table, &flat, row);
         let blocks = rows.elements() / format.bytes() as u64;
         let rows = b.reshape(&rows, &[blocks, format.bytes() as u64]);
         let y = formats::decode(b, format, &rows)?;
@@ -57,8 +56,7 @@ pub(super) fn place(b: &mut Builder, ids: &V, n: u64) -> V {
         let last = b.splat(ids.el, &ids.dims, (n - 1) as f64);
         b.min(ids, &last)
     };
-    // Axes have fewer than 2^31 elements wherever they fit into a device.
-    b.convert(&ids, if n < 1 << 31 { El::I32 } else { El::I64 })
+    b.convert(&ids, formats::index(n))
 }
 
 pub(super) fn takes_rows(op: &Op, operands: &[&Type], _: &Target) -> Taken {

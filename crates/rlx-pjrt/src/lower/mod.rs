@@ -15,6 +15,7 @@ mod builder;
 mod codebooks;
 mod control;
 mod elementwise;
+mod exchange;
 mod experts;
 mod formats;
 mod functions;
@@ -42,7 +43,7 @@ pub(crate) use formats::FORMATS;
 use rlx_core::ir::mir::Graph;
 use rlx_core::ir::verify::verify;
 use rlx_core::ops::{Alias, Op};
-use rlx_core::target::{KernelClaim, KernelRow, Takes};
+use rlx_core::target::{KernelClaim, KernelRow, Takes, Target};
 use rlx_core::types::{DType, Scalar, Type};
 use rlx_core::{Code, Error, Result};
 use std::fmt::Write as _;
@@ -111,6 +112,8 @@ const ROWS: &[KernelRow<Lower>] = &[
     row("interpolate", windows::takes, windows::interpolate),
     row("random_uniform", random::takes, random::uniform),
     row("random_normal", random::takes, random::normal),
+    row("all_reduce", exchange::takes_sum, exchange::all_reduce),
+    row("all_gather", exchange::takes_all, exchange::all_gather),
 ];
 
 /// What the lowerings take.
@@ -205,12 +208,21 @@ fn el(dtype: DType) -> Result<El> {
     })
 }
 
-/// Writes a graph that was legalised for the target of this crate.
+/// Writes a graph that was legalised for one device of this crate.
+///
+/// # Errors
+/// As [`lower_for`].
+pub fn lower(graph: &Graph) -> Result<Module> {
+    lower_for(graph, crate::target::plain())
+}
+
+/// Writes a graph that was legalised for this target. Devices that run it together are its replicas, each with
+/// arguments of its own.
 ///
 /// # Errors
 /// `Unsupported` for a node that nothing lowers, with its label; `BadGraph` for unbound symbols, and for a graph that
 /// breaks a rule of all graphs.
-pub fn lower(graph: &Graph) -> Result<Module> {
+pub fn lower_for(graph: &Graph, target: &Target) -> Result<Module> {
     verify(graph)?;
     let mut b = Builder::new();
     let mut values: Vec<Option<V>> = vec![None; graph.types.len()];
@@ -227,7 +239,7 @@ pub fn lower(graph: &Graph) -> Result<Module> {
         params.push(text);
         values[p.value.0 as usize] = Some(v);
     }
-    body(&mut b, graph, &mut values)?;
+    body(&mut b, graph, &mut values, target)?;
     let results = graph.outputs.iter().map(|o| o.value).chain(finals.iter().map(|f| f.1));
     let results: Option<Vec<V>> =
         results.map(|v| values.get(v.0 as usize).cloned().flatten()).collect();
@@ -245,7 +257,7 @@ pub fn lower(graph: &Graph) -> Result<Module> {
 }
 
 /// Writes the nodes of a graph whose parameters have values.
-fn body(b: &mut Builder, graph: &Graph, values: &mut [Option<V>]) -> Result<()> {
+fn body(b: &mut Builder, graph: &Graph, values: &mut [Option<V>], target: &Target) -> Result<()> {
     for node in &graph.nodes {
         let operands: Option<Vec<V>> =
             node.inputs.iter().map(|v| values.get(v.0 as usize).cloned().flatten()).collect();
@@ -259,7 +271,7 @@ fn body(b: &mut Builder, graph: &Graph, values: &mut [Option<V>]) -> Result<()> 
             types: node.inputs.iter().map(|&v| graph.ty(v)).collect(),
             results: node.outputs.iter().map(|&v| graph.ty(v)).collect(),
         };
-        let results = one(b, &seen)
+        let results = one(b, &seen, target)
             .map_err(|e| if e.at.is_empty() { e.at(node.label.clone()) } else { e })?;
         if results.len() != node.outputs.len() {
             return Err(seen.mismatch().at(node.label.clone()));
@@ -278,16 +290,14 @@ fn body(b: &mut Builder, graph: &Graph, values: &mut [Option<V>]) -> Result<()> 
 }
 
 /// Writes one node.
-fn one(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
+fn one(b: &mut Builder, node: &Node<'_>, target: &Target) -> Result<Vec<V>> {
     let is_view = matches!(node.op.alias(&node.types), Alias::View { .. });
     if let Some(v) = views::constant(b, node)? {
         return Ok(vec![v]);
     }
     let row = ROWS.iter().find(|row| row.claim.op == node.op.name());
     let taken = row.ok_or_else(|| "it has no lowering".into());
-    let taken = taken.and_then(|row| {
-        (row.claim.takes)(node.op, &node.types, crate::target::plain()).map(|()| row)
-    });
+    let taken = taken.and_then(|row| (row.claim.takes)(node.op, &node.types, target).map(|()| row));
     match taken {
         Ok(row) => (row.build)(b, node),
         Err(_) if is_view => Ok(vec![views::view(b, node)?]),

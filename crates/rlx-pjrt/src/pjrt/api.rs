@@ -62,8 +62,10 @@ structs! {
     CodeArgs { error: Handle, code: c_int, }
     EventArgs { event: Handle, }
     IsReadyArgs { event: Handle, is_ready: u8, }
+    /// An option of a client; the value's place has eight bytes, of which an integer takes all.
+    NamedValue { name: *const c_char, bytes: usize, kind: c_int, value: i64, count: usize, }
     ClientCreateArgs {
-        options: Handle,
+        options: *const NamedValue,
         count: usize,
         get: Handle,
         get_user: Handle,
@@ -77,6 +79,7 @@ structs! {
     ClientNameArgs { client: Handle, name: *const c_char, bytes: usize, }
     DevicesArgs { client: Handle, devices: *const Handle, count: usize, }
     DescriptionArgs { device: Handle, description: Handle, }
+    IdArgs { description: Handle, id: c_int, }
     KindArgs { description: Handle, kind: *const c_char, bytes: usize, }
     /// A program's text.
     ProgramArgs { code: *const c_char, bytes: usize, format: *const c_char, format_bytes: usize, }
@@ -180,6 +183,9 @@ structs! {
 /// Every byte of host memory may be forgotten once the call is over.
 pub const ONLY_DURING_CALL: c_int = 0;
 
+/// `PJRT_NamedValue_kInt64`.
+pub const INTEGER: c_int = 1;
+
 /// `PJRT_Buffer_MemoryLayout_Type_Tiled`.
 pub const TILED: c_int = 0;
 
@@ -210,7 +216,8 @@ pub struct Api {
     pub client_compile: Call<ClientCompileArgs>,
     unused5: [*const c_void; 1],
     pub client_buffer_from_host_buffer: Call<FromHostArgs>,
-    unused6: [*const c_void; 3],
+    pub device_description_id: Call<IdArgs>,
+    unused6: [*const c_void; 2],
     pub device_description_kind: Call<KindArgs>,
     unused7: [*const c_void; 2],
     pub device_get_description: Call<DescriptionArgs>,

@@ -65,11 +65,26 @@ impl Drop for Owned {
 }
 
 impl Client {
-    /// Copies a row-major tensor to the device.
+    /// Copies a row-major tensor to the first device.
     ///
     /// # Errors
-    /// `Internal` for another number of bytes than the sizes say; errors of the plugin.
+    /// As [`upload_to`](Self::upload_to).
     pub fn upload(&self, element: Element, dims: &[u64], bytes: &[u8]) -> Result<Buffer> {
+        self.upload_to(0, element, dims, bytes)
+    }
+
+    /// Copies a row-major tensor to the device of that number.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` for a number that no device has; `Internal` for another number of bytes than the sizes say;
+    /// errors of the plugin.
+    pub fn upload_to(
+        &self,
+        device: usize,
+        element: Element,
+        dims: &[u64],
+        bytes: &[u8],
+    ) -> Result<Buffer> {
         let need = dims.iter().try_fold(element.bytes() as u64, |n, &d| n.checked_mul(d));
         let sizes = dims.iter().map(|&d| i64::try_from(d).ok()).collect::<Option<Vec<i64>>>();
         let Some(sizes) = sizes.filter(|_| need == Some(bytes.len() as u64)) else {
@@ -84,7 +99,7 @@ impl Client {
             dims: sizes.as_ptr(),
             rank: sizes.len(),
             semantics: ONLY_DURING_CALL,
-            device: inner.device,
+            device: inner.device(device)?,
             ..FromHostArgs::new()
         };
         let upload = inner.plugin.api().client_buffer_from_host_buffer;

@@ -2,21 +2,24 @@
 
 use super::api::{
     Args, ClientArgs, ClientCompileArgs, ClientCreateArgs, ClientNameArgs, CompileArgs,
-    DescriptionArgs, DevicesArgs, Handle, KindArgs, ProgramArgs, TopologyArgs, TopologyCreateArgs,
+    DescriptionArgs, DevicesArgs, Handle, INTEGER, IdArgs, KindArgs, NamedValue, ProgramArgs,
+    TopologyArgs, TopologyCreateArgs,
 };
 use super::executable::{Compiled, Executable};
+use super::options::options;
 use super::{Plugin, string};
 use rlx_core::{Code, Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The devices of a plugin; the first of them is used.
+/// The devices of a plugin, which have numbers from 0 on.
+#[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 pub(super) struct Inner {
     pub plugin: Arc<Plugin>,
     pub handle: Handle,
-    pub device: Handle,
+    devices: Vec<Handle>,
 }
 
 // SAFETY: clients and devices are thread-safe in PJRT.
@@ -31,18 +34,23 @@ impl Drop for Inner {
     }
 }
 
-/// A serialised `CompileOptionsProto`.
-///
-/// Field 3, `executable_build_options`, has `num_replicas` (4) and `num_partitions` (5), both 1. Field 7,
-/// `env_option_overrides`, is a map of names of XLA's options to values, of which field 2 is a boolean: XLA may
-/// otherwise drop a rounding to a narrow type between two steps that are wider.
-fn options() -> Vec<u8> {
-    let mut bytes = vec![0x1a, 4, 0x20, 1, 0x28, 1];
-    let name = b"xla_allow_excess_precision";
-    bytes.extend([0x3a, name.len() as u8 + 6, 0x0a, name.len() as u8]);
-    bytes.extend(name);
-    bytes.extend([0x12, 2, 0x10, 0]);
-    bytes
+impl Inner {
+    /// The device of that number.
+    pub fn device(&self, number: usize) -> Result<Handle> {
+        self.devices.get(number).copied().ok_or_else(|| {
+            let have = self.devices.len();
+            let what = format!("there is no device {number}: the plugin has {have}, from 0 on");
+            Error::new(Code::DeviceUnavailable, what)
+        })
+    }
+
+    /// What the device is, for the functions that say so.
+    fn description(&self, device: usize) -> Result<Handle> {
+        let mut args = DescriptionArgs { device: self.device(device)?, ..DescriptionArgs::new() };
+        let get = self.plugin.api().device_get_description;
+        self.plugin.call(get, "Device_GetDescription", &mut args)?;
+        Ok(args.description)
+    }
 }
 
 impl Client {
@@ -51,21 +59,58 @@ impl Client {
     /// # Errors
     /// `DeviceUnavailable` if there is none.
     pub fn open(plugin: &Path) -> Result<Client> {
-        let plugin = Plugin::load(plugin)?;
+        Client::created(Plugin::load(plugin)?, &[])
+    }
+
+    /// Opens the plugin with so many devices, 1 or more, or with all that it has, if they are more. A CPU is as many
+    /// devices as are asked for, which share its cores; other plugins have as many as the machine.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` if there are fewer.
+    pub fn with_devices(plugin: &Path, count: usize) -> Result<Client> {
+        let mut client = Client::open(plugin)?;
+        if client.devices() < count && client.platform()? == "cpu" {
+            const NAME: &str = "cpu_device_count";
+            let value = i64::try_from(count).unwrap_or(i64::MAX);
+            let option = NamedValue {
+                name: NAME.as_ptr().cast(),
+                bytes: NAME.len(),
+                kind: INTEGER,
+                value,
+                count: 1,
+                ..NamedValue::new()
+            };
+            let plugin = client.0.plugin.clone();
+            drop(client);
+            client = Client::created(plugin, &[option])?;
+        }
+        client.0.device(count.saturating_sub(1))?;
+        Ok(client)
+    }
+
+    fn created(plugin: Arc<Plugin>, options: &[NamedValue]) -> Result<Client> {
         let api = plugin.api();
-        let mut args = ClientCreateArgs::new();
+        let mut args = ClientCreateArgs {
+            options: options.as_ptr(),
+            count: options.len(),
+            ..ClientCreateArgs::new()
+        };
         let gone = |e: Error| Error::new(Code::DeviceUnavailable, e.what);
         plugin.call(api.client_create, "Client_Create", &mut args).map_err(gone)?;
-        let mut inner =
-            Inner { plugin: plugin.clone(), handle: args.client, device: std::ptr::null_mut() };
+        let mut inner = Inner { plugin: plugin.clone(), handle: args.client, devices: Vec::new() };
         let mut args = DevicesArgs { client: inner.handle, ..DevicesArgs::new() };
         plugin.call(api.client_addressable_devices, "Client_AddressableDevices", &mut args)?;
         if args.count == 0 || args.devices.is_null() {
             return Err(Error::new(Code::DeviceUnavailable, "the plugin has no device"));
         }
         // SAFETY: the array has `count` devices, which live as long as the client.
-        inner.device = unsafe { *args.devices };
+        inner.devices = unsafe { std::slice::from_raw_parts(args.devices, args.count) }.to_vec();
         Ok(Client(Arc::new(inner)))
+    }
+
+    /// How many devices it has.
+    pub fn devices(&self) -> usize {
+        self.0.devices.len()
     }
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
@@ -101,26 +146,46 @@ impl Client {
         Ok(unsafe { string(args.name, args.bytes) })
     }
 
-    /// What the device calls its kind: `TPU v5 lite`.
+    /// What a device calls its kind: `TPU v5 lite`.
     ///
     /// # Errors
-    /// Errors of the plugin.
-    pub fn device_kind(&self) -> Result<String> {
+    /// `DeviceUnavailable` for a number that no device has; errors of the plugin.
+    pub fn device_kind(&self, device: usize) -> Result<String> {
         let plugin = &self.0.plugin;
-        let mut args = DescriptionArgs { device: self.0.device, ..DescriptionArgs::new() };
-        plugin.call(plugin.api().device_get_description, "Device_GetDescription", &mut args)?;
-        let mut args = KindArgs { description: args.description, ..KindArgs::new() };
+        let mut args = KindArgs { description: self.0.description(device)?, ..KindArgs::new() };
         plugin.call(plugin.api().device_description_kind, "DeviceDescription_Kind", &mut args)?;
         // SAFETY: as above.
         Ok(unsafe { string(args.kind, args.bytes) })
     }
 
-    /// Compiles a StableHLO text.
+    /// The number by which the plugin knows a device in options of compilers.
+    fn device_id(&self, device: usize) -> Result<u64> {
+        let plugin = &self.0.plugin;
+        let mut args = IdArgs { description: self.0.description(device)?, ..IdArgs::new() };
+        plugin.call(plugin.api().device_description_id, "DeviceDescription_Id", &mut args)?;
+        u64::try_from(args.id)
+            .map_err(|_| Error::internal(format!("device {device} has the id {}", args.id)))
+    }
+
+    /// Compiles a StableHLO text for the first device.
     ///
     /// # Errors
     /// What the compiler says of it.
     pub fn compile(&self, text: &str) -> Result<Executable> {
-        let (program, options) = (program(text), options());
+        self.compile_for(text, &[0])
+    }
+
+    /// Compiles a StableHLO text that all of these devices run together, each on arguments of its own: they are the
+    /// replicas 0, 1, … of the text.
+    ///
+    /// # Errors
+    /// `DeviceUnavailable` for a number that no device has, or for no devices; what the compiler says of the text.
+    pub fn compile_for(&self, text: &str, devices: &[usize]) -> Result<Executable> {
+        if devices.is_empty() {
+            return Err(Error::new(Code::DeviceUnavailable, "a program for no devices"));
+        }
+        let ids = devices.iter().map(|&d| self.device_id(d)).collect::<Result<Vec<u64>>>()?;
+        let (program, options) = (program(text), options(ids.len() as u64, &ids));
         let mut args = ClientCompileArgs {
             client: self.0.handle,
             program: &program,
@@ -130,7 +195,7 @@ impl Client {
         };
         let plugin = &self.0.plugin;
         plugin.call(plugin.api().client_compile, "Client_Compile", &mut args)?;
-        Executable::new(self.0.clone(), args.executable)
+        Executable::new(self.0.clone(), args.executable, ids.len())
     }
 }
 
@@ -169,12 +234,12 @@ impl Topology {
         Ok(Topology { handle: args.topology, plugin })
     }
 
-    /// Compiles a StableHLO text for it.
+    /// Compiles a StableHLO text for so many of its cores, which run it together: 1 or more, each a replica.
     ///
     /// # Errors
     /// What the compiler says of it.
-    pub fn compile(&self, text: &str) -> Result<Compiled> {
-        let (program, options) = (program(text), options());
+    pub fn compile(&self, text: &str, cores: u64) -> Result<Compiled> {
+        let (program, options) = (program(text), options(cores, &[]));
         let mut args = CompileArgs {
             topology: self.handle,
             program: &program,

@@ -10,10 +10,11 @@ use super::client::Inner;
 use rlx_core::{Error, Result};
 use std::sync::Arc;
 
-/// A program that runs on the client's device.
+/// A program that runs on devices of the client.
 pub struct Executable {
     client: Arc<Inner>,
     handle: Handle,
+    devices: usize,
     outputs: usize,
     /// What the compiler says of it.
     pub compiled: Compiled,
@@ -33,14 +34,14 @@ impl Drop for Executable {
 }
 
 impl Executable {
-    pub(super) fn new(client: Arc<Inner>, handle: Handle) -> Result<Executable> {
+    pub(super) fn new(client: Arc<Inner>, handle: Handle, devices: usize) -> Result<Executable> {
         let plugin = client.plugin.clone();
         let mut args = GetExecutableArgs { loaded: handle, ..GetExecutableArgs::new() };
         let get = plugin.api().loaded_executable_get_executable;
         let got = plugin.call(get, "LoadedExecutable_GetExecutable", &mut args);
         let compiled = Compiled::new(plugin, args.executable);
         // Whatever fails from here on frees the executable.
-        let mut made = Executable { client, handle, outputs: 0, compiled };
+        let mut made = Executable { client, handle, devices, outputs: 0, compiled };
         got?;
         made.outputs = made.compiled.outputs()?;
         Ok(made)
@@ -51,24 +52,45 @@ impl Executable {
         self.outputs
     }
 
-    /// Queues the program over these arguments. Those in `kept` are not donated, even if the program says that a
-    /// result may take their memory; others that it says so of are gone afterwards.
+    /// Queues a program of one device over these arguments. Those in `kept` are not donated, even if the program says
+    /// that a result may take their memory; others that it says so of are gone afterwards.
     ///
     /// # Errors
-    /// Errors of the plugin: an argument of another type, too little memory.
+    /// As [`run_each`](Self::run_each).
     pub fn run(&self, arguments: &[Buffer], kept: &[i64]) -> Result<Vec<Buffer>> {
-        let handles: Vec<Handle> = arguments.iter().map(Buffer::handle).collect();
-        let mut results: Vec<Handle> = vec![std::ptr::null_mut(); self.outputs];
-        let (lists, results_list) = ([handles.as_ptr()], [results.as_mut_ptr()]);
+        let mut results = self.run_each(&[arguments], kept)?;
+        Ok(results.pop().unwrap_or_default())
+    }
+
+    /// Queues a program over arguments of each of its devices, in their order; the results of each. Those in `kept`
+    /// are not donated on any device.
+    ///
+    /// # Errors
+    /// `Internal` for arguments of more or fewer devices, or another number of arguments than another device has.
+    /// Errors of the plugin: an argument of another type, too little memory.
+    pub fn run_each(&self, arguments: &[&[Buffer]], kept: &[i64]) -> Result<Vec<Vec<Buffer>>> {
+        let count = arguments.first().map_or(0, |own| own.len());
+        if arguments.len() != self.devices || arguments.iter().any(|own| own.len() != count) {
+            let each: Vec<usize> = arguments.iter().map(|own| own.len()).collect();
+            let what = format!("{each:?} arguments for {} devices", self.devices);
+            return Err(Error::internal(what));
+        }
+        let handles: Vec<Vec<Handle>> =
+            arguments.iter().map(|own| own.iter().map(Buffer::handle).collect()).collect();
+        let mut results: Vec<Vec<Handle>> =
+            vec![vec![std::ptr::null_mut(); self.outputs]; self.devices];
+        let lists: Vec<*const Handle> = handles.iter().map(|own| own.as_ptr()).collect();
+        let results_lists: Vec<*mut Handle> =
+            results.iter_mut().map(|own| own.as_mut_ptr()).collect();
         let mut options =
             ExecuteOptions { kept: kept.as_ptr(), kept_count: kept.len(), ..ExecuteOptions::new() };
         let mut args = ExecuteArgs {
             executable: self.handle,
             options: &mut options,
             arguments: lists.as_ptr(),
-            devices: 1,
-            count: handles.len(),
-            outputs: results_list.as_ptr(),
+            devices: self.devices,
+            count,
+            outputs: results_lists.as_ptr(),
             ..ExecuteArgs::new()
         };
         let plugin = &self.client.plugin;
@@ -77,10 +99,13 @@ impl Executable {
             "LoadedExecutable_Execute",
             &mut args,
         )?;
-        if results.iter().any(|r| r.is_null()) {
+        if results.iter().flatten().any(|r| r.is_null()) {
             return Err(Error::internal("PJRT_LoadedExecutable_Execute left a result out"));
         }
-        Ok(results.into_iter().map(|r| Buffer::new(self.client.clone(), r)).collect())
+        let own = |r: Vec<Handle>| -> Vec<Buffer> {
+            r.into_iter().map(|r| Buffer::new(self.client.clone(), r)).collect()
+        };
+        Ok(results.into_iter().map(own).collect())
     }
 }
 

@@ -11,6 +11,7 @@ mod api;
 mod buffer;
 mod client;
 mod executable;
+mod options;
 
 pub use buffer::{Buffer, Element, Read};
 pub use client::{Client, Topology};

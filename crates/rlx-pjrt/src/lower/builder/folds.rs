@@ -87,6 +87,37 @@ impl Builder {
         self.reduce("add", x, 0.0, axes)
     }
 
+    /// The sum over all devices that run the program, which are so many, element by element.
+    pub fn sum_of_devices(&mut self, x: &V, devices: u64) -> V {
+        let v = self.value(x.el, &x.dims);
+        let groups = one_group(devices);
+        self.line(&format!("{} = \"stablehlo.all_reduce\"({}) <{{{groups}}}> ({{", v.name, x.name));
+        let [p, q] = [self.value(x.el, &[]), self.value(x.el, &[])];
+        self.open(&[p.clone(), q.clone()]);
+        let sum = self.add(&p, &q);
+        self.close(&[sum]);
+        self.line(&format!("}}) : ({}) -> {}", x.ty(), x.ty()));
+        v
+    }
+
+    /// The tensors of all devices that run the program, one behind the other along the first axis.
+    pub fn all_of_devices(&mut self, x: &V, devices: u64) -> V {
+        let mut dims = x.dims.clone();
+        if let Some(first) = dims.first_mut() {
+            *first = first.saturating_mul(devices);
+        }
+        let v = self.value(x.el, &dims);
+        let groups = one_group(devices);
+        self.line(&format!(
+            "{} = \"stablehlo.all_gather\"({}) <{{all_gather_dim = 0 : i64, {groups}}}> : ({}) -> {}",
+            v.name,
+            x.name,
+            x.ty(),
+            v.ty()
+        ));
+        v
+    }
+
     /// Products over axes: batch axes first, then those of `a`, then those of `b`.
     pub fn dot(&mut self, a: &V, b: &V, axes: &Axes) -> V {
         let rest = |v: &V, at: usize| -> Vec<u64> {
@@ -147,6 +178,12 @@ impl Builder {
         );
         self.emit(x.el, dims, &what)
     }
+}
+
+/// The attribute of an exchange of all replicas with each other.
+fn one_group(devices: u64) -> String {
+    let all = list(0..devices);
+    format!("replica_groups = dense<[{all}]> : tensor<1x{devices}xi64>")
 }
 
 /// Sizes but those of some axes.

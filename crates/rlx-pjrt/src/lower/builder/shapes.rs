@@ -172,6 +172,23 @@ impl Builder {
         v
     }
 
+    /// Runs of `len` elements of `x`, which has one axis, from these elements on: `[starts, len]`. A run that would end
+    /// outside is moved.
+    pub fn take_runs(&mut self, x: &V, starts: &V, len: u64) -> V {
+        let v = self.value(x.el, &[starts.dims[0], len]);
+        self.line(&format!(
+            "{} = \"stablehlo.gather\"({}, {}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1], \
+             start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: {len}>}}> : ({}, {}) -> {}",
+            v.name,
+            x.name,
+            starts.name,
+            x.ty(),
+            starts.ty(),
+            v.ty()
+        ));
+        v
+    }
+
     /// `x` with rows (axis 0) replaced, or with `add` increased, by those of `rows` at `ids`; rows of ids outside are
     /// dropped.
     pub fn scatter(&mut self, x: &V, ids: &V, rows: &V, add: bool) -> V {
