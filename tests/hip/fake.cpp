@@ -1,4 +1,4 @@
-// A library that stands for AMD's libamdhip64 and libhiprtc: it has the functions that our driver calls, notes what is
+// A library that stands for AMD's libamdhip64, libhiprtc and libhipblaslt (`products.h`): it has the functions that our driver calls, notes what is
 // done wrong, and runs kernels by the emulator.
 //
 // What is queued runs late, when somebody asks or waits: a piece of work for each question whether an event has passed.
@@ -20,6 +20,7 @@
 #include <dlfcn.h>
 #include <functional>
 #include <map>
+#include <math.h>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -213,6 +214,8 @@ int release(void* at, bool pinned) {
 
 #define HIP extern "C" __attribute__((visibility("default"))) int
 
+#include "products.h"
+
 extern "C" const char* fake_faults() {
     Guard guard(mutex);
     static std::string copy;
@@ -232,6 +235,9 @@ extern "C" const char* fake_living() {
     say(graphs.size(), "graphs");
     say(executables.size(), "executables");
     say(streams.size(), "streams");
+    say(matrices.size(), "matrices");
+    say(multiplications.size() + preferences.size(), "descriptions of products");
+    say(multipliers.size(), "handles of products");
     return text.c_str();
 }
 

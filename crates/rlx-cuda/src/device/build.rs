@@ -31,8 +31,8 @@ impl<D: Driver> CudaDevice<D> {
         }
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
         let (mut parts, mut new, mut scratch, mut counts) = (Vec::new(), Vec::new(), 0, 0);
-        let products = self.driver.has_products();
-        for (i, work) in work_of(&program, &plan, (products, &self.target))? {
+        let products = |floats| self.driver.multiplies(floats);
+        for (i, work) in work_of(&program, &plan, (&products, &self.target))? {
             scratch = scratch.max(work.scratch());
             let kernel = match work {
                 Work::Kernel(kernel) => kernel,
@@ -55,7 +55,8 @@ impl<D: Driver> CudaDevice<D> {
         }
         if self.driver.fills() {
             // The machine that these kernels are for may have the library where this one has none.
-            for (_, work) in work_of(&program, &plan, (!products, &self.target))? {
+            let has_none = !self.driver.has_products();
+            for (_, work) in work_of(&program, &plan, (&|_| has_none, &self.target))? {
                 if let Work::Kernel(kernel) = work {
                     self.driver.fill(&kernel.source, kernel.entry)?;
                 }

@@ -152,6 +152,11 @@ pub trait Driver: Send + Sync {
     /// Whether it has a library for [`Product`]s.
     fn has_products(&self) -> bool;
 
+    /// Whether that library multiplies these floats.
+    fn multiplies(&self, _floats: Floats) -> bool {
+        self.has_products()
+    }
+
     /// Compiles a kernel. May be called by several threads at once.
     ///
     /// # Errors
@@ -226,6 +231,9 @@ impl Driver for Box<dyn Driver> {
     }
     fn has_products(&self) -> bool {
         (**self).has_products()
+    }
+    fn multiplies(&self, floats: Floats) -> bool {
+        (**self).multiplies(floats)
     }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         (**self).compile(function, source, entry)

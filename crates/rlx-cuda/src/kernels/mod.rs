@@ -189,8 +189,8 @@ pub(crate) struct Context<'a> {
     pub plan: &'a WeightPlan,
     /// The state that is the control block, if the program has one.
     pub control: Option<u32>,
-    /// Whether the card has a library for products.
-    pub products: bool,
+    /// Whether the card has a library for products of these floats.
+    pub products: &'a dyn Fn(Floats) -> bool,
     /// The device as the compiler sees it.
     pub target: &'a Target,
 }
@@ -281,15 +281,15 @@ const ROWS: &[KernelRow<Build>] = &[
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
-/// The work of every step of a program, with the step's number. `products` says whether the device has a library for
-/// products. Two steps may be one kernel, which has the number of the first.
+/// The work of every step of a program, with the step's number. `products` says which floats a library of
+/// the device multiplies. Two steps may be one kernel, which has the number of the first.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
 pub(crate) fn work_of(
     program: &Program,
     plan: &WeightPlan,
-    (products, target): (bool, &Target),
+    (products, target): (&dyn Fn(Floats) -> bool, &Target),
 ) -> Result<Vec<(u32, Work)>> {
     let cx = Context { plan, control: program.control.map(|c| c.state), products, target };
     let cut = program.cut().map(|c| c.step);
