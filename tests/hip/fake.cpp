@@ -569,7 +569,11 @@ HIP hiprtcCompileProgram(void* program, int count, const char** options) {
     std::string base = FAKE_WORK "/" + std::to_string(getpid()) + "-" + std::to_string(number++);
     FILE* file = fopen((base + ".cpp").c_str(), "wb");
     if (!file) return 1;
-    fprintf(file, "#include \"gcn.h\"\nnamespace {\n%s\n}\nRLX_KERNEL(%s)\n", p->source.c_str(), p->entry.c_str());
+    // The compiler's words for an architecture and for its generation.
+    std::string generation = arch.substr(3, arch.size() - 5);
+    fprintf(file, "#include \"gcn.h\"\n#define __%s__ 1\n#define __GFX%s__ 1\n#define GCN_FLUSHES %d\n", arch.c_str(),
+            generation.c_str(), arch == "gfx90a");
+    fprintf(file, "namespace {\n%s\n}\nRLX_KERNEL(%s)\n", p->source.c_str(), p->entry.c_str());
     fclose(file);
     // What a kernel needs of C++'s libraries this one has.
     bool done = runs(compiler(lanes) + " -shared -nostdlib " + base + ".cpp -o " + base + ".so -lm -lgcc -lc 2> " + base + ".log");

@@ -34,8 +34,10 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Bytes of a write that are copied at once, and writes under way at most.
 const PIECE: usize = 4 << 20;
 const WRITES: usize = 16;
-/// What stands in front of every text: the words of CUDA C that AMD's compiler has otherwise, or lacks.
-pub const HEADER: &str = include_str!("../kernels/hip.cuh");
+/// What stands in front of every text: the words of CUDA C that AMD's compiler has otherwise, or lacks, and products of
+/// matrices by AMD's instructions.
+pub const HEADER: &str =
+    concat!(include_str!("../kernels/hip.cuh"), include_str!("../kernels/hip_matrix.cuh"));
 
 /// An AMD device.
 pub struct Hip {

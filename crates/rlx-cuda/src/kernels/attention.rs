@@ -87,7 +87,11 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("HEADS", width / head)?;
     let heads = width / head;
     let (name, text, of_a_block) = if in_tiles(step, rows, head) {
-        let text = concat!(include_str!("four_lanes.cuh"), include_str!("attention_tile.cu"));
+        let text = concat!(
+            include_str!("four_lanes.cuh"),
+            include_str!("attention_tile_amd.cuh"),
+            include_str!("attention_tile.cu")
+        );
         ("attention_tile", text, TILE)
     } else {
         ("attention", include_str!("attention.cu"), 1)
