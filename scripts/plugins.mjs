@@ -1,7 +1,7 @@
 // Puts PJRT plugins into target/plugins, as wheels from PyPI have them.
 //   node scripts/plugins.mjs [xla-cpu-pjrt] [libtpu]
 // The first, 63 MB, is XLA's CPU device, on which rlx-pjrt's tests run; the second, 205 MB, compiles for TPUs
-// (crates/rlx-pjrt/examples/aot.rs). Needs Python 3 with pip. Not pinned: a plugin says which version it has.
+// (crates/rlx-native/examples/aot.rs). Needs Python 3 with pip. Not pinned: a plugin says which version it has.
 
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

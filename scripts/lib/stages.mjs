@@ -151,6 +151,8 @@ export const STAGES = {
   // The same of builds whose code others have nearly all of. In no lane: the stage `wide` begins with it.
   clippy_wide: async (tally) => {
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-wasm', '--target', WASM, '--no-default-features', '--features', 'graphs', '--', '-D', 'warnings');
+    // Tools of scripts/proof.mjs and scripts/aot.mjs.
+    await check(tally, 'cargo', 'clippy', '-p', 'rlx-native', '--features', 'aot,emulator', '--all-targets', '--', '-D', 'warnings');
     // As it is tested under qemu by scripts/neon.mjs.
     await check(tally, 'cargo', 'clippy', '-p', 'rlx-cpu', '--target', NEON, '--', '-D', 'warnings');
   },

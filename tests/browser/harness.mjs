@@ -91,6 +91,7 @@ export function chromiumPath() {
 
 /** The command line, as `npm test` has built it by the time the browser is tested. */
 export function rlxBinary() {
+  process.env.RLX_AUTO ??= 'cpu'; // which device is the fastest is no part of a test
   const path = process.env.RLX_TEST_BINARY ?? join(root, 'target', 'debug', 'rlx');
   if (!existsSync(path)) throw new Error(`no ${path}: build it with \`cargo build\``);
   return path;

@@ -2,7 +2,9 @@
 
 use super::{SMALL, rlx};
 use serde_json::Value;
-use std::io::{Read, Write};
+#[cfg(unix)]
+use std::io::Read;
+use std::io::Write;
 use std::process::{Child, Stdio};
 
 fn start(args: &[&str]) -> Child {

@@ -283,7 +283,8 @@ fn devices_say_what_is_there_and_why_not() {
     let v: Value = serde_json::from_str(&stdout).unwrap();
     let names: Vec<_> =
         v.as_array().unwrap().iter().map(|r| r["device"].as_str().unwrap()).collect();
-    assert_eq!(format!("devices: {}", names.join(", ")), super::DEVICES_HINT);
+    assert_eq!(format!("devices: auto, {}", names.join(", ")), super::DEVICES_HINT);
+    assert_eq!((&v[1]["auto"], &v[0]["auto"]), (&true.into(), &false.into()), "RLX_AUTO says so");
     assert_eq!(v[1]["available"], true);
     assert_eq!(v[2]["available"], false);
     assert!(v[2]["reason"].as_str().unwrap().starts_with("this machine has no WebGPU adapter"));

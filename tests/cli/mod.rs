@@ -1,5 +1,6 @@
 //! The command line as scripts see it: exit codes, messages, JSON.
 
+mod answers;
 mod bad_input;
 #[path = "../support/malformed.rs"]
 mod broken;
@@ -53,6 +54,8 @@ fn rlx(args: &[&str]) -> Command {
     command.args(args).current_dir(repository(""));
     // What this machine remembers of its GPUs is no part of a test, nor the other way round.
     command.env("RLX_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
+    // Nor which of its devices is the fastest.
+    command.env("RLX_AUTO", "cpu");
     command
 }
 
@@ -65,7 +68,7 @@ fn run(command: &mut Command) -> (i32, String, String) {
 
 /// The hint of an error about a device that nobody knows.
 const DEVICES_HINT: &str =
-    "devices: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu, xla-cuda";
+    "devices: auto, reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu, xla-cuda";
 
 /// Asserts that a command fails with exactly these two lines.
 #[track_caller]

@@ -129,6 +129,30 @@ fn webgpu_without_an_adapter_is_error_4_and_never_the_cpu() {
 }
 
 #[test]
+fn cards_are_chosen_by_number_where_a_device_has_numbers() {
+    let bench = |args: &[&str]| {
+        let mut command = rlx(&["bench", "--prompt-tokens", "1", "--tokens", "1"]);
+        command.args(args);
+        command
+    };
+    for (args, device) in
+        [(["--devices", "0,1"].as_slice(), "auto"), (&["--device", "cpu:1"], "cpu")]
+    {
+        let what = format!("cards are chosen by number, and the device {device} has no numbers");
+        fails(&mut bench(args), 2, &what, "add --device cuda, or leave the numbers out");
+    }
+    let what = "`one` is no number of a card";
+    let hint = "cards are numbered from 0: --device cuda:1 is the second";
+    fails(&mut bench(&["--device", "cuda:one"]), 2, what, hint);
+    let what = "--device cuda:1 names a card, --devices others";
+    let both = ["--device", "cuda:1", "--devices", "0,1"];
+    fails(&mut bench(&both), 2, what, "leave one of them out");
+    let twice = ["--device", "cuda", "--devices", "1,1"];
+    let hint = "a group has every card once, such as --devices 0,1";
+    fails(&mut bench(&twice), 2, "card 1 is named twice", hint);
+}
+
+#[test]
 fn missing_arguments_and_commands_are_usage_errors() {
     let (code, stdout, stderr) = run(&mut rlx(&["run"]));
     assert_eq!((code, stdout.as_str()), (2, ""));

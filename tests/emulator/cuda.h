@@ -114,11 +114,14 @@ RLX_UNSEEN inline void mma_m16n8k8(float d[4], const float a[4], const float b[2
     }
 }
 
-/// The warp's `mma.sync.m16n8k16` of f16: as above, but a word has two elements of k, 2 t and 2 t + 1, or those 8 further.
-RLX_UNSEEN inline void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], int line) {
+/// The warp's `mma.sync.m16n8k16` of f16, or of bf16: as above, but a word has two elements of k, 2 t and 2 t + 1, or those 8 further.
+RLX_UNSEEN inline void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], bool is_bf16, int line) {
     const Fragments* all = of_warp(a, b, line);
     unsigned g = lane() / 4, t = lane() % 4;
-    auto half = [](uint32_t word, unsigned k) { return double(of_bits<_Float16>(word >> 16 * (k % 2))); };
+    auto half = [is_bf16](uint32_t word, unsigned k) {
+        uint32_t bits = word >> 16 * (k % 2) & 0xffff;
+        return is_bf16 ? double(of_bits<float>(bits << 16)) : double(of_bits<_Float16>(bits));
+    };
     for (unsigned i = 0; i < 4; i++) {
         double sum = d[i];
         for (unsigned k = 0; k < 16; k++) {

@@ -48,7 +48,15 @@ pub fn logits_agree_with_the_reference_device(
         ("gguf/qwen35.gguf", DType::F32, 1e-5),
     ];
     let narrow = narrow.map(|(kv, tolerance)| ("rustdoc-2m/rustdoc-2m-f16.gguf", kv, tolerance));
-    for (file, kv, tolerance) in models.into_iter().chain(narrow) {
+    logits_agree(device, models.into_iter().chain(narrow));
+}
+
+/// Logits of these models, with caches of a type, are within a tolerance of the reference's largest.
+pub fn logits_agree<'a>(
+    device: impl Fn() -> Arc<dyn Device>,
+    models: impl IntoIterator<Item = (&'a str, DType, f64)>,
+) {
+    for (file, kv, tolerance) in models {
         let mut options = ModelOptions::chat(16).with_logits();
         options.compile.kv = kv;
         options.context = Some(64);

@@ -24,6 +24,8 @@ mod held;
 mod hir;
 mod image;
 mod image_sam;
+#[path = "../../../tests/support/language.rs"]
+mod language;
 #[path = "../../../tests/support/load.rs"]
 mod load;
 mod models;
@@ -32,10 +34,13 @@ mod moe;
 mod moves;
 mod noticed;
 mod operators;
+mod parallel;
 mod passes;
 mod plan;
 mod precision;
 mod readers;
+#[path = "../../../tests/support/recorded.rs"]
+mod recorded;
 mod reference;
 mod sample;
 #[path = "../../../tests/support/session.rs"]

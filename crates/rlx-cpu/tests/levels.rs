@@ -66,7 +66,6 @@ fn features() -> BTreeSet<String> {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
 #[cfg_attr(miri, ignore = "Miri interprets the plain loops alone")]
 fn every_level_of_this_processor_is_tried() {
     let features = features();

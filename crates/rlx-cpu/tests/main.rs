@@ -16,6 +16,8 @@ mod gunzip;
 mod held;
 mod hostile;
 mod internals;
+// The levels of the processor are read from Linux.
+#[cfg(target_os = "linux")]
 mod levels;
 #[path = "../../../tests/support/load.rs"]
 mod load;

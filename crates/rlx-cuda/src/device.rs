@@ -10,7 +10,7 @@ mod run;
 mod timing;
 
 use crate::driver::{At, Driver};
-use crate::kernels::{Kernel, Product};
+use crate::kernels::{Exchange, Kernel, Product};
 use core::task::{Context, Poll};
 use rlx_core::ir::lir::{Program, StateDecl};
 use rlx_core::plan::WeightPlan;
@@ -49,6 +49,8 @@ enum Part {
     Kernel(u32, Kernel),
     /// A product by the library.
     Product(Product),
+    /// An exchange with other ranks.
+    Exchange(Exchange),
 }
 
 struct Built {

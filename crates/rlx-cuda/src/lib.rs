@@ -6,6 +6,7 @@
 
 pub mod device;
 pub mod driver;
+pub mod group;
 mod kernels;
 mod target;
 

@@ -11,7 +11,7 @@ use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::cuda::texts::Folders;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
-use rlx_cuda::driver::{At, Driver, DriverInfo, Work};
+use rlx_cuda::driver::{At, Driver, DriverInfo, Floats, Work};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -48,7 +48,8 @@ fn wants_nvrtc() -> bool {
     std::env::var("RLX_NVRTC").is_ok_and(|which| which == "all")
 }
 
-fn driver() -> Box<dyn Driver> {
+/// The emulator, or where `RLX_CUDA` is set, the machine's card.
+pub fn driver() -> Box<dyn Driver> {
     if std::env::var_os("RLX_CUDA").is_none() {
         let warp = std::env::var("RLX_WARP").map_or(32, |lanes| lanes.parse().expect("RLX_WARP"));
         return emulator(warp, Watch::Nothing);
@@ -98,6 +99,9 @@ impl Driver for Watched {
     fn has_products(&self) -> bool {
         self.driver.has_products()
     }
+    fn multiplies(&self, floats: Floats) -> bool {
+        self.driver.multiplies(floats)
+    }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         if wants_nvrtc() {
             nvrtc().unwrap_or_else(|why| panic!("RLX_NVRTC is set: {why}"));
@@ -111,7 +115,7 @@ impl Driver for Watched {
     fn record(&self, list: u32, work: &[Work]) -> Result<()> {
         self.rows.lock().unwrap().extend(work.iter().filter_map(|w| match w {
             Work::Product(p) => Some(p.rows),
-            Work::Launch(_) => None,
+            Work::Launch(_) | Work::Exchange(_) => None,
         }));
         self.driver.record(list, work)
     }

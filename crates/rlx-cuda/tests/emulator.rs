@@ -17,6 +17,7 @@ fn run(body: &str, warp: u32, watch: Watch) -> Result<Vec<f32>> {
         function: 1,
         grid: [2, 1, 1],
         threads: 64,
+        shared: 0,
         arguments: vec![Parameter::Place(x)],
         early: true,
     };
@@ -114,7 +115,8 @@ fn a_thread_that_does_not_wait_for_the_kernel_before_is_told() {
     gpu.compile(1, source, "k").unwrap();
     gpu.create(2, 16).unwrap();
     let arguments = vec![Parameter::Place(At { buffer: 2, offset: 0 })];
-    let launch = Launch { function: 1, grid: [1; 3], threads: 32, arguments, early: true };
+    let launch =
+        Launch { function: 1, grid: [1; 3], threads: 32, shared: 0, arguments, early: true };
     gpu.record(3, &[Work::Launch(launch)]).unwrap();
     let e = gpu.submit(3).expect_err("thread 0 does not wait");
     says(&e, "a thread ends that has not waited for the kernel before");
@@ -140,6 +142,7 @@ fn two_texts_may_give_one_name_to_different_things() {
             function: i,
             grid: [1; 3],
             threads: 64,
+            shared: 0,
             arguments: vec![Parameter::Place(x)],
             early: true,
         };

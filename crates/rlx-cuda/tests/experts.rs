@@ -3,6 +3,7 @@
 use crate::common::*;
 use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op, Route, Unary};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use rlx_cuda::driver::emulator::Watch;
 
 fn noise(rng: &mut Rng, dims: &[u64]) -> Operand {
     input(dims, &rng.floats(dims.iter().product::<u64>() as usize))
@@ -28,6 +29,9 @@ fn products_with_experts_are_right_in_every_form() {
     let q4_k = DType::Block(BlockFormat::Q4K);
     for (dtype, k, n) in [(DType::F32, 33u64, 9u64), (DType::F16, 64, 70), (q4_k, 512, 5)] {
         for [m, top_k, experts] in [[1, 3, 5], [5, 2, 3], [100, 2, 3]] {
+            // Packed weights are rounded to halves where rows are many.
+            let rounded = m > 16 && dtype.is_block();
+            let tolerance = if rounded { 4e-4 } else { 4e-6 };
             let ids = choices(&mut rng, [m, top_k], experts);
             let (shared, own) = (noise(&mut rng, &[m, k]), noise(&mut rng, &[m, top_k, k]));
             let (shares, residual) = (noise(&mut rng, &[m, top_k]), noise(&mut rng, &[m, n]));
@@ -41,19 +45,56 @@ fn products_with_experts_are_right_in_every_form() {
                 operands.iter().map(|&o| o.clone()).collect()
             };
             let glu = GroupedMatMul::glu(Unary::Silu);
-            agrees(glu.clone(), &all(&[&shared, &gate, &up, &ids]), 4e-6);
+            agrees(glu.clone(), &all(&[&shared, &gate, &up, &ids]), tolerance);
             let biased = GroupedMatMul { bias: true, ..glu };
             let operands = all(&[&shared, &gate, &up, b0, b1, &ids]);
-            agrees(biased.clone(), &operands, 4e-6);
+            agrees(biased.clone(), &operands, tolerance);
             // The limit is a small part of the products whose rounding the tolerance is for.
             let epilogue = GroupedEpilogue::LimitedGlu(Unary::QuickGelu, 0.4);
-            agrees(GroupedMatMul { epilogue, ..biased.clone() }, &operands, 2e-4);
+            let near = if rounded { 0.1 } else { 2e-4 };
+            agrees(GroupedMatMul { epilogue, ..biased.clone() }, &operands, near);
             let each = GroupedMatMul { epilogue: GroupedEpilogue::None, ..biased };
-            agrees(each.clone(), &operands, 4e-6);
-            agrees(GroupedMatMul::sum(), &all(&[&own, &gate, &ids, &shares]), 4e-6);
+            agrees(each.clone(), &operands, tolerance);
+            agrees(GroupedMatMul::sum(), &all(&[&own, &gate, &ids, &shares]), tolerance);
             let epilogue = GroupedEpilogue::SumAdd;
             let add = GroupedMatMul { segments: 1, epilogue, ..each };
-            agrees(add, &all(&[&own, &gate, b0, &ids, &shares, &residual]), 4e-6);
+            agrees(add, &all(&[&own, &gate, b0, &ids, &shares, &residual]), tolerance);
+        }
+    }
+}
+
+/// A block takes many stages of the experts of one row, whose rows are no whole steps of copies by themselves.
+#[test]
+fn experts_of_one_row_come_as_a_stream() {
+    let mut rng = Rng(77);
+    let (experts, top_k) = (6u64, 4u64);
+    for (dtype, k, n) in [
+        (DType::Block(BlockFormat::Q4K), 256u64, 160u64),
+        (DType::Block(BlockFormat::Q6K), 256, 328),
+        (DType::F16, 1056, 72),
+    ] {
+        let ids = choices(&mut rng, [1, top_k], experts);
+        let (shared, own) = (noise(&mut rng, &[1, k]), noise(&mut rng, &[1, top_k, k]));
+        let (shares, residual) = (noise(&mut rng, &[1, top_k]), noise(&mut rng, &[1, n]));
+        let [gate, up] = [0; 2].map(|_| bank(&mut rng, dtype, [experts, n, k]));
+        let all = |operands: &[&Operand]| -> Vec<Operand> {
+            operands.iter().map(|&o| o.clone()).collect()
+        };
+        for watch in [Watch::Addresses, Watch::Races] {
+            let d = emulated(32, watch);
+            let on = |op: GroupedMatMul, operands: &[&Operand]| {
+                agrees_on(&d, op, &all(operands), 4e-6);
+            };
+            on(GroupedMatMul::glu(Unary::Silu), &[&shared, &gate, &up, &ids]);
+            let each = GroupedMatMul {
+                epilogue: GroupedEpilogue::None,
+                segments: 1,
+                ..GroupedMatMul::glu(Unary::Silu)
+            };
+            on(each.clone(), &[&own, &gate, &ids]);
+            on(GroupedMatMul::sum(), &[&own, &gate, &ids, &shares]);
+            let add = GroupedMatMul { epilogue: GroupedEpilogue::SumAdd, ..each };
+            on(add, &[&own, &gate, &ids, &shares, &residual]);
         }
     }
 }

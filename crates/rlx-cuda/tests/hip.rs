@@ -194,8 +194,14 @@ fn words_of_cuda_mean_the_same() {
             gpu.write(at(1, 0), &x).unwrap();
             gpu.compile(3, WORDS, "words").unwrap();
             let arguments = [at(1, 0), at(2, 0)].map(Parameter::Place).to_vec();
-            let launch =
-                Launch { function: 3, grid: [1; 3], threads: 128, arguments, early: false };
+            let launch = Launch {
+                function: 3,
+                grid: [1; 3],
+                threads: 128,
+                shared: 0,
+                arguments,
+                early: false,
+            };
             gpu.record(4, &[Work::Launch(launch)]).unwrap();
             gpu.submit(4).unwrap();
             gpu.read(5, &[(at(2, 0), 128 * 64)]).unwrap();
@@ -221,7 +227,14 @@ extern \"C\" __global__ void k(const float* x, float* y) { y[threadIdx.x] = 2.0f
 
 fn launch(function: u32, x: u32, arguments: Vec<At>) -> Work {
     let arguments = arguments.into_iter().map(Parameter::Place).collect();
-    Work::Launch(Launch { function, grid: [x, 1, 1], threads: 64, arguments, early: true })
+    Work::Launch(Launch {
+        function,
+        grid: [x, 1, 1],
+        threads: 64,
+        shared: 0,
+        arguments,
+        early: true,
+    })
 }
 
 #[test]

@@ -149,12 +149,12 @@ fn a_folder_of_kernels_serves_a_machine_without_a_compiler() {
     // The machine that fills the folder has the library for products; others have it or not.
     let machine = |arch, compiler, products| {
         let texts = Texts::new(arch, compiler, own.folders()).unwrap();
-        recorder_with(products, Some(texts))
+        recorder_with(products, arch >= 90, Some(texts))
     };
     let (device, _) = machine(90, true, true);
     build(device).unwrap();
     let filled = own.files().len();
-    assert!(filled > 10 && filled.is_multiple_of(ARCHITECTURES.len()), "{filled}");
+    assert!(filled > 10, "{filled}");
     for (arch, products) in [(80, true), (80, false), (90, true), (90, false), (100, false)] {
         let (device, texts) = machine(arch, false, products);
         build(device).unwrap_or_else(|e| panic!("{arch} {products}: {e}"));
@@ -172,7 +172,8 @@ fn a_folder_of_kernels_serves_a_machine_without_a_compiler() {
     assert_eq!(own.files().len(), filled);
 }
 
-/// Answers of a card are the same by kernels that it compiles, and by those of a folder: for it, and for older cards.
+/// Answers of a card are the same by kernels that it compiles, and by those of a folder. A kernel that needs a newer
+/// card than it was compiled for is none.
 #[test]
 fn a_card_runs_kernels_of_a_folder() {
     if std::env::var_os("RLX_CUDA").is_none() {
@@ -194,5 +195,13 @@ fn a_card_runs_kernels_of_a_folder() {
         }
     }
     assert!(!own.files().is_empty());
-    assert_eq!(answer(false), want);
+    let driver: Box<dyn Driver> = Box::new(Cuda::open(0, false, own.folders()).unwrap());
+    if driver.info().bulk_copies {
+        let e = build(Arc::new(CudaDevice::new(driver)))
+            .err()
+            .expect("older kernels have no such copies");
+        assert!(e.what.contains("has no kernel"), "{e}");
+    } else {
+        assert_eq!(answer(false), want);
+    }
 }

@@ -12,6 +12,7 @@ mod experts;
 mod fake;
 #[path = "../../../tests/support/graphs/mod.rs"]
 mod graphs;
+mod group;
 mod hip;
 mod kernels;
 #[path = "../../../tests/support/language.rs"]

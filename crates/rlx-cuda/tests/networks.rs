@@ -32,6 +32,8 @@ fn kernels_that_share(d: &Arc<TestDevice>) {
         let operands = [of(&mut rng, queries), of(&mut rng, 71), of(&mut rng, 71)];
         on(op.into(), &operands);
     }
+    let mut of = |s| some(&mut rng, Scalar::Bf16, &[1, s, 2, 32]);
+    run_op(d, Sdpa::new(2, 32), &[of(70), of(71), of(71)]);
     let window = || Window::new(2).pad(&[1, 1], &[1, 1]);
     let op = Conv { window: window(), groups: 1, bias: false };
     on(op.clone().into(), &[floats(&mut rng, &[2, 3, 9, 8]), floats(&mut rng, &[6, 3, 3, 3])]);

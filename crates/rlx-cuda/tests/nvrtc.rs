@@ -14,10 +14,10 @@ use crate::skip::skip;
 use rlx_core::Code;
 use rlx_core::ops::{
     ArgMax, BatchMatMul, Binary, Concat, Conv, ConvTranspose, Epilogue, GatedDeltaNet, Gather,
-    GroupNorm, Interpolate, Interpolation, Iota, KvWrite, LayerNorm, Map, MatMul, Op, Pad, PadMode,
-    Pool, PoolKind, Predict, RandomNormal, RandomUniform, Reduce, Reduction, Rope, RopeScaling,
-    RopeStyle, RopeTable, ScatterAdd, Sdpa, Softmax, Sort, StateWrite, Transpose, Unary, Unmask,
-    WeightedSum, Window, Zip,
+    GroupNorm, GroupedMatMul, Interpolate, Interpolation, Iota, KvWrite, LayerNorm, Map, MatMul,
+    Op, Pad, PadMode, Pool, PoolKind, Predict, RandomNormal, RandomUniform, Reduce, Reduction,
+    Rope, RopeScaling, RopeStyle, RopeTable, ScatterAdd, Sdpa, Softmax, Sort, StateWrite,
+    Transpose, Unary, Unmask, WeightedSum, Window, Zip,
 };
 use rlx_core::runtime::model::ModelOptions;
 use rlx_core::types::{BlockFormat, DType, Scalar, Shape};
@@ -131,6 +131,10 @@ fn networks(d: &Arc<TestDevice>) {
         let mut of = |s| f(&mut rng, &[1, s, 2, head]);
         on(Sdpa::new(2, head as usize).into(), &[of(queries), of(71), of(71)]);
     }
+    for scalar in [Scalar::F16, Scalar::Bf16] {
+        let mut of = |s| some(&mut rng, scalar, &[1, s, 2, 32]);
+        on(Sdpa::new(2, 32).into(), &[of(70), of(71), of(71)]);
+    }
     let net = GatedDeltaNet { state_size: 9, ..GatedDeltaNet::default() };
     let mut of = |dims: &[u64]| f(&mut rng, dims);
     let operands = [of(&[4, 1, 9]), of(&[4, 1, 9]), of(&[4, 2, 33]), of(&[4, 2, 9]), of(&[4, 2])];
@@ -172,6 +176,11 @@ fn networks(d: &Arc<TestDevice>) {
             on(glu.into(), &[x, w.clone(), w.clone()]);
         }
     }
+    // Experts of floats, by tiles.
+    let ids = tensor(Scalar::U32, &[20, 2], &[1.0; 40]);
+    let bank = weight(DType::F32, &[2, 70, 64], f32_bytes(&rng.floats(2 * 70 * 64)));
+    let glu = GroupedMatMul::glu(Unary::Silu);
+    on(glu.into(), &[input(&[20, 64], &rng.floats(1280)), bank.clone(), bank, ids]);
     // Narrow rows, by the library and by tiles.
     for rows in [40, 1] {
         let gelu = MatMul { epilogue: Epilogue::Map(Unary::GeluErf), ..MatMul::plain() };
@@ -183,8 +192,9 @@ fn networks(d: &Arc<TestDevice>) {
 /// What a device asks its compiler for: by programs of language models, and by networks' operators.
 fn texts() -> BTreeSet<Text> {
     let mut all = BTreeSet::new();
-    for products in [false, true] {
-        let (device, texts) = recorder(products);
+    // A card that has nothing of its own, and one that has all.
+    for has in [false, true] {
+        let (device, texts) = recorder(has, has);
         for (file, kv) in MODELS {
             let mut options = ModelOptions::chat(16);
             options.compile.kv = *kv;

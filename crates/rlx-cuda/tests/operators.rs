@@ -101,6 +101,33 @@ fn products_of_one_row_come_by_groups_of_lanes() {
     }
 }
 
+/// A block takes many stages, of several weights one behind the other, and comes round its ring: each is there before
+/// it is read, and is read before another takes its place.
+#[test]
+fn weights_of_one_row_come_as_a_stream() {
+    let mut rng = Rng(71);
+    let (k, mut of) = (512u64, |dtype: DType, n: u64| {
+        weight(dtype, &[n, 512], random_weights(&mut rng, dtype, n as usize, 512))
+    });
+    let floats = [of(DType::F16, 300), of(DType::F32, 700), of(DType::BF16, 90)];
+    let packed =
+        [of(DType::Block(BlockFormat::Q6K), 1100), of(DType::Block(BlockFormat::Q4K), 1100)];
+    let x = input(&[1, k], &rng.floats(k as usize));
+    let norm = weight(DType::F32, &[k], f32_bytes(&rng.floats(k as usize)));
+    let plain = MatMul { norm: Some(1e-5), ..MatMul::plain() };
+    let glu = Epilogue::Glu(Unary::Silu);
+    for watch in [Watch::Addresses, Watch::Races] {
+        let d = emulated(32, watch);
+        let on = |op: MatMul, ws: &[&Operand]| {
+            let operands = [&x, &norm].into_iter().chain(ws.iter().copied()).cloned();
+            agrees_on(&d, op, &operands.collect::<Vec<_>>(), 5e-6);
+        };
+        on(MatMul { segments: 3, ..plain.clone() }, &[&floats[0], &floats[1], &floats[2]]);
+        on(plain.clone(), &[&packed[0]]);
+        on(MatMul { segments: 2, epilogue: glu, ..plain.clone() }, &[&packed[0], &packed[1]]);
+    }
+}
+
 /// Warps of 64 lanes have no tensor cores that these texts use, and sum tiles themselves.
 #[test]
 fn products_of_many_rows_need_no_tensor_cores() {

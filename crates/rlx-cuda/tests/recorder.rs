@@ -21,13 +21,18 @@ struct Recorder {
 }
 
 /// A device that has them, and where the texts come together. `products`: whether it has a library for them.
-pub fn recorder(products: bool) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
-    recorder_with(products, None)
+/// `bulk_copies`: whether it copies into shared memory.
+pub fn recorder(
+    products: bool,
+    bulk_copies: bool,
+) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
+    recorder_with(products, bulk_copies, None)
 }
 
 /// The same with kernels as the driver of a card finds them.
 pub fn recorder_with(
     products: bool,
+    bulk_copies: bool,
     kernels: Option<Texts>,
 ) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
     let texts = Arc::default();
@@ -37,6 +42,8 @@ pub fn recorder_with(
         driver: String::new(),
         warp: 64,
         memory: 1 << 34,
+        processors: 132,
+        bulk_copies,
     };
     let (reads, texts_too) = (Lock::default(), Arc::clone(&texts));
     let driver = Recorder { info, kernels, texts: texts_too, reads, products };

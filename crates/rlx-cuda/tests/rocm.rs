@@ -35,7 +35,7 @@ pub const MODELS: &[(&str, DType)] = &[
 
 /// The texts of the models' programs: of each kernel the longest, unless all are asked for.
 fn texts() -> Vec<Text> {
-    let (device, texts) = recorder(false);
+    let (device, texts) = recorder(false, false);
     for (file, kv) in MODELS {
         for chunk in [16, 7] {
             let mut options = ModelOptions::chat(chunk);

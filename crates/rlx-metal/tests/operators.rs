@@ -1,9 +1,9 @@
 //! A kernel of each kind by naga's MSL, against the reference.
 
 use crate::common::*;
-use rlx_core::ops::{Binary, Map, MatMul, Op, Predict, RmsNorm, Unary, Zip};
+use rlx_core::ops::{Binary, GroupedMatMul, Map, MatMul, Op, Predict, RmsNorm, Unary, Zip};
 use rlx_core::sample::SampleParams;
-use rlx_core::types::{BlockFormat, DType};
+use rlx_core::types::{BlockFormat, DType, Shape, Type};
 use std::sync::Arc;
 
 #[track_caller]
@@ -49,4 +49,19 @@ fn tokens_are_predicted_as_the_core_does() {
     let operands =
         [input(&[8, 61], &rng.floats(8 * 61)), words(&params.to_words()), words(&canvas)];
     assert_eq!(run_op(&d, Predict, &operands), truth(&Op::from(Predict), &operands));
+}
+
+/// Rows are counted in a workgroup's memory that nobody has cleared: a count that does not begin at 0 never ends.
+#[test]
+fn many_rows_find_their_experts() {
+    let (d, mut rng) = (device(), Rng(53));
+    let (m, top_k, experts, k, n) = (70u64, 2u64, 3u64, 64u64, 9u64);
+    let chosen: Vec<u32> = (0..m * top_k).map(|_| (rng.next() % experts) as u32).collect();
+    let ids = Operand { ty: Type::tensor(DType::U32, Shape::of(&[m, top_k])), ..ids(&chosen) };
+    let [gate, up] = [0; 2].map(|_| {
+        let bank = random_weights(&mut rng, DType::F16, (experts * n) as usize, k as usize);
+        weight(DType::F16, &[experts, n, k], bank)
+    });
+    let operands = [input(&[m, k], &rng.floats((m * k) as usize)), gate, up, ids];
+    agrees(&d, GroupedMatMul::glu(Unary::Silu), &operands, 4e-6);
 }

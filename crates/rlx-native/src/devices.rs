@@ -36,6 +36,8 @@ pub struct OpenOptions {
     pub adapter: Option<String>,
     /// The PJRT plugin of an XLA device; `None`: the one that `PJRT_PLUGIN` names, else libtpu.
     pub plugin: Option<PathBuf>,
+    /// Numbers of the cards to take, from 0 on; several run a model together. None: the first.
+    pub cards: Vec<usize>,
 }
 
 /// Measures, and tells of progress from 0 to 1.
@@ -72,6 +74,8 @@ pub struct DeviceRow {
     pub backend: FusionTarget,
     /// Whether weights are read where the file is mapped, instead of being copied.
     pub keeps_maps: bool,
+    /// Whether a machine may have several, which are numbered, and of which several run a model together.
+    pub cards: bool,
     /// What programs are planned for where no device is opened.
     pub target: fn() -> Target,
     /// Bytes a second that it copies, reads and writes counted, where it can be asked.
@@ -87,8 +91,8 @@ pub struct DeviceRow {
     pub open: fn(&OpenOptions) -> Result<Arc<dyn Device>>,
 }
 
-/// The device that is used when none is named.
-pub const DEFAULT: &str = "cpu";
+/// The device that every machine has.
+pub const CPU: &str = "cpu";
 
 /// Every device.
 pub const DEVICES: &[DeviceRow] = &[
@@ -97,6 +101,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "plain loops, the truth for every operator; slow",
         backend: FusionTarget::Cpu,
         keeps_maps: true,
+        cards: false,
         target: Target::reference,
         copy_rate: None,
         tune: None,
@@ -105,10 +110,11 @@ pub const DEVICES: &[DeviceRow] = &[
         open: |_| Ok(Arc::new(ReferenceDevice::new())),
     },
     DeviceRow {
-        name: "cpu",
+        name: CPU,
         about: "SIMD kernels over packed weights, on hot threads",
         backend: FusionTarget::Cpu,
         keeps_maps: true,
+        cards: false,
         target: kernels_of_the_cpu,
         copy_rate: Some(|options| copies::copy_rate(options.threads)),
         tune: None,
@@ -124,6 +130,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "any adapter with a Vulkan, Metal or DirectX 12 driver",
         backend: FusionTarget::Wgpu,
         keeps_maps: false,
+        cards: false,
         target: || rlx_webgpu::target(rlx_webgpu::DEFAULT_LIMITS),
         copy_rate: Some(|options| copy_rate(&NativeGpu::new(options.adapter.as_deref())?)),
         tune: Some(|options, progress| {
@@ -147,18 +154,26 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "an NVIDIA card, by its own driver",
         backend: FusionTarget::Cuda,
         keeps_maps: false,
+        cards: true,
         target: rlx_cuda::target,
-        copy_rate: Some(|_| copy_rates::copy_rate(&nvidia()?, copy_rates::BYTES)),
+        copy_rate: Some(|options| copy_rates::copy_rate(&nvidia(options)?, copy_rates::BYTES)),
         tune: None,
         report: None,
         tuning_from: None,
-        open: |_| Ok(Arc::new(CudaDevice::new(nvidia()?))),
+        open: |options| match options.cards.as_slice() {
+            [] | [_] => Ok(Arc::new(CudaDevice::new(nvidia(options)?))),
+            cards => {
+                let cards = Cuda::group(cards, &folders_of_cuda())?;
+                Ok(Arc::new(rlx_cuda::group::group(cards, &rlx_cuda::target())?))
+            }
+        },
     },
     DeviceRow {
         name: "rocm",
         about: "an AMD card, by ROCm; no card has run it yet",
         backend: FusionTarget::Rocm,
         keeps_maps: false,
+        cards: false,
         target: rlx_cuda::rocm_target,
         copy_rate: Some(|_| copy_rates::copy_rate(&amd()?, copy_rates::BYTES)),
         tune: None,
@@ -171,6 +186,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "an Apple GPU from the M1 on, by Metal itself; no Mac has run it yet",
         backend: FusionTarget::Metal,
         keeps_maps: false,
+        cards: false,
         target: rlx_metal::target,
         copy_rate: None,
         tune: None,
@@ -183,6 +199,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "MLX of Apple, on its GPU, or on the CPU where it has none",
         backend: FusionTarget::Mlx,
         keeps_maps: false,
+        cards: false,
         target: rlx_mlx::target,
         copy_rate: None,
         tune: None,
@@ -195,6 +212,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "a TPU of Google's, through XLA; no TPU has run it yet",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
+        cards: false,
         target: rlx_pjrt::target,
         copy_rate: None,
         tune: None,
@@ -207,6 +225,7 @@ pub const DEVICES: &[DeviceRow] = &[
         about: "the CPU through XLA, which runs the programs of a TPU",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
+        cards: false,
         target: rlx_pjrt::cpu_target,
         copy_rate: None,
         tune: None,
@@ -216,9 +235,10 @@ pub const DEVICES: &[DeviceRow] = &[
     },
     DeviceRow {
         name: "xla-cuda",
-        about: "an NVIDIA card through XLA; no card has run it yet",
+        about: "an NVIDIA card through XLA",
         backend: FusionTarget::Tpu,
         keeps_maps: false,
+        cards: false,
         target: rlx_pjrt::cuda_target,
         copy_rate: None,
         tune: None,
@@ -247,10 +267,15 @@ fn xla(name: &str, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     Ok(Arc::new(device))
 }
 
-/// The first NVIDIA card. Without a folder for caches kernels are compiled each time.
-fn nvidia() -> Result<Cuda> {
+/// The NVIDIA card that is named first, or the first of all.
+fn nvidia(options: &OpenOptions) -> Result<Cuda> {
+    Cuda::new(options.cards.first().copied().unwrap_or(0), folders_of_cuda())
+}
+
+/// Where kernels are kept. Without a folder for caches they are compiled each time.
+fn folders_of_cuda() -> Folders {
     let kernels = std::env::var_os("RLX_KERNELS").map(PathBuf::from);
-    Cuda::new(0, Folders { cache: file("cuda").ok(), kernels })
+    Folders { cache: file("cuda").ok(), kernels }
 }
 
 /// The first AMD card, likewise.
@@ -321,7 +346,7 @@ mod tests {
             assert_eq!((row.target)().name, row.name);
             assert_eq!(FusionTarget::of_device(row.name), Ok(row.backend));
         }
-        assert!(find(DEFAULT).is_ok());
+        assert!(find(CPU).is_ok());
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl ModelSource {
             }
         }
         #[cfg(not(unix))]
-        let _ = (file, offset, len);
+        let _ = (file, offset, len, &self.mapped);
     }
 
     /// A model from files that are in memory: each a name, used in errors, and its bytes.

@@ -28,6 +28,7 @@
 //! Everything that answers a question lives in `rlx-core` and the executors; this crate opens
 //! files, reads the clock, parks the thread and prints.
 
+pub mod auto;
 pub mod block_on;
 pub mod choice;
 pub mod cli;

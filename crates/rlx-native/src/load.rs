@@ -257,7 +257,7 @@ pub(crate) fn fill(
                         loader.poll_put(&range.to, 0, bytes, cx)
                     })?;
                 }
-                Destination::Device(_) => {
+                Destination::Device(_) | Destination::Rows { .. } | Destination::Rank(..) => {
                     for (i, slice) in all.chunks(SLICE).enumerate() {
                         let skip = (i * SLICE) as u64;
                         block_on(|cx| loader.poll_put(&range.to, skip, Bytes::Slice(slice), cx))?;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     quiet_drivers();
+    group_of_cards();
     rlx_native::cli::main()
 }
 
@@ -15,6 +16,19 @@ fn quiet_drivers() {
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var("XDG_RUNTIME_DIR", std::env::temp_dir());
+        }
+    }
+}
+
+/// What NCCL, by which several cards exchange tensors, has to find in the environment.
+fn group_of_cards() {
+    for (name, value) in rlx_cuda::driver::cuda::ranks::ENVIRONMENT {
+        if std::env::var_os(name).is_none() {
+            // SAFETY: as above.
+            #[allow(unsafe_code)]
+            unsafe {
+                std::env::set_var(name, value);
+            }
         }
     }
 }

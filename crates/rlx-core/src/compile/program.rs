@@ -13,10 +13,17 @@ use crate::lower::{ProgramSpec, check_target, lower, states};
 use crate::passes::pipeline::{LOWER, PLAN, check_names};
 use crate::passes::{Context, DispatchReport, FusionReport, Optimised, Watch};
 use crate::plan::plan;
+#[cfg(feature = "parallel")]
+use crate::{
+    ir::{lir::StateDecl, mir::ParamKind},
+    passes::tensor_parallel,
+};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
+#[cfg(feature = "parallel")]
+use alloc::vec::Vec;
 
 /// What a watched compilation gives.
 #[derive(Clone, Debug)]
@@ -58,8 +65,16 @@ impl CompilePipeline {
         check_target(module, options.kv, target)?;
         let start = watch.now();
         let g = lower(module, spec, options.caches())?;
+        #[cfg(feature = "parallel")]
+        let g = match target.claims.ranks {
+            ranks if ranks.count > 1 => tensor_parallel(&g, ranks)?,
+            _ => g,
+        };
         self.passes_and_plan(g, start, watch, |g| {
-            plan(g, &states(module, options.caches())?, target, options)
+            let states = states(module, options.caches())?;
+            #[cfg(feature = "parallel")]
+            let states = own_states(states, &g)?;
+            plan(g, &states, target, options)
         })
     }
 
@@ -102,6 +117,18 @@ impl CompilePipeline {
         watch.seen(PLAN, program.steps.len(), start, nodes, &|| program.to_string());
         Ok(Compiled { module: GraphModule::Lir(Box::new(program)), fusion, dispatch })
     }
+}
+
+/// A rank's states, where the graph has them: its caches have its own heads.
+#[cfg(feature = "parallel")]
+fn own_states(mut states: Vec<StateDecl>, g: &Graph) -> Result<Vec<StateDecl>> {
+    for p in g.params.iter().filter(|p| p.kind == ParamKind::State) {
+        for s in states.iter_mut().filter(|s| s.name == p.name) {
+            s.ty = g.ty(p.value).clone();
+            s.bytes = s.ty.bytes()?;
+        }
+    }
+    Ok(states)
 }
 
 impl Compiled {

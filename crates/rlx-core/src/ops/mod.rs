@@ -108,6 +108,8 @@ mod zip;
 mod audio;
 #[cfg(feature = "linalg")]
 mod linalg;
+#[cfg(feature = "parallel")]
+mod parallel;
 #[cfg(feature = "quant")]
 mod quant;
 #[cfg(feature = "vision")]
@@ -198,6 +200,8 @@ pub use zip::Zip;
 pub use audio::*;
 #[cfg(feature = "linalg")]
 pub use linalg::*;
+#[cfg(feature = "parallel")]
+pub use parallel::*;
 #[cfg(feature = "quant")]
 pub use quant::*;
 #[cfg(feature = "vision")]

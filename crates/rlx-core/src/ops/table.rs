@@ -142,6 +142,12 @@ macro_rules! operators {
             /// Linear systems.
             #[cfg(feature = "linalg")]
             DenseSolve,
+            /// The sum over all ranks.
+            #[cfg(feature = "parallel")]
+            AllReduce,
+            /// The tensors of all ranks.
+            #[cfg(feature = "parallel")]
+            AllGather,
             /// 8-bit integers to floats.
             #[cfg(feature = "quant")]
             Dequantize,

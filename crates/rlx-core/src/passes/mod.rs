@@ -33,6 +33,8 @@ mod rewrite;
 mod simplify;
 mod split_attention;
 mod sweep;
+#[cfg(feature = "parallel")]
+mod tensor_parallel;
 
 pub use bake::bake;
 #[cfg(feature = "control_flow")]
@@ -42,6 +44,8 @@ pub use dce::dce;
 pub use elementwise_region::elementwise_region;
 pub use fold::fold;
 pub use simplify::simplify;
+#[cfg(feature = "parallel")]
+pub use tensor_parallel::tensor_parallel;
 
 pub use dispatch::{DispatchReport, KindReport, Route, Unsupported};
 pub use pipeline::{

@@ -24,6 +24,8 @@ mod picture;
 pub mod replay;
 mod schedule;
 mod search;
+#[cfg(feature = "parallel")]
+mod share;
 mod weights;
 
 pub use arena::ALIGNMENT;
@@ -35,4 +37,6 @@ pub use fingerprint::hash;
 pub use packed::{Located, PACKED, Packed, Packing};
 pub use picture::picture;
 pub use schedule::plan;
+#[cfg(feature = "parallel")]
+pub use share::{Rows, Share};
 pub use weights::{Buffer, Entry, HostTensor, Origin, Piece, WeightPlan};

@@ -7,7 +7,7 @@ use super::lifetimes::{lifetimes, place_of};
 use super::part;
 use crate::error::{Error, Result};
 use crate::ir::lir::{Program, Slice, Space, Step};
-use crate::ops::Alias;
+use crate::ops::{Alias, Op};
 use crate::reference::{View, run_regions};
 use alloc::format;
 use alloc::vec;
@@ -39,6 +39,13 @@ impl ReplayMemory {
         }
     }
 }
+
+/// What an operator gives that exchanges tensors with other devices; the inner `None` while those have brought none.
+/// `None` for all other operators.
+pub(crate) type Exchanged = Result<Option<Option<Vec<Vec<u8>>>>>;
+
+/// Runs operators that exchange tensors.
+pub(crate) type Exchange<'a> = dyn Fn(&Op, &[View<'_>]) -> Exchanged + 'a;
 
 /// A program that is ready for replay, with the bytes that each step frees.
 #[derive(Clone, Debug)]
@@ -83,18 +90,36 @@ impl Replay {
         weights: &[&[u8]],
         memory: &mut ReplayMemory,
     ) -> Result<()> {
+        self.try_step(program, s, weights, memory, &|_, _| Ok(None)).map(|_| ())
+    }
+
+    /// Runs step `s`, if it waits for no other device; gives whether it ran.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub(crate) fn try_step(
+        &self,
+        program: &Program,
+        s: usize,
+        weights: &[&[u8]],
+        memory: &mut ReplayMemory,
+        exchange: &Exchange<'_>,
+    ) -> Result<bool> {
         let step =
             program.steps.get(s).ok_or_else(|| Error::internal(format!("there is no step {s}")))?;
-        execute(program, step, weights, memory).map_err(|e| {
+        let ran = execute(program, step, weights, memory, exchange).map_err(|e| {
             let at = format!("@{}, {}", program.name, place_of(s, step));
             e.at(at)
         })?;
+        if !ran {
+            return Ok(false);
+        }
         for range in self.frees.get(s).into_iter().flatten() {
             if let Some(bytes) = memory.arena.get_mut(range.clone()) {
                 bytes.fill(POISON);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The program's outputs, after its last step.
@@ -141,7 +166,8 @@ fn execute(
     step: &Step,
     weights: &[&[u8]],
     memory: &mut ReplayMemory,
-) -> Result<()> {
+    exchange: &Exchange<'_>,
+) -> Result<bool> {
     overlaps(step)?;
     let operands = step
         .operands
@@ -149,7 +175,11 @@ fn execute(
         .map(|slice| Ok(View::new(&slice.ty, read(program, slice, weights, memory)?)))
         .collect::<Result<Vec<_>>>()?;
     let results = match step.part {
-        None => run_regions(&step.op, &step.regions, &operands)?,
+        None => match exchange(&step.op, &operands)? {
+            Some(Some(results)) => results,
+            Some(None) => return Ok(false),
+            None => run_regions(&step.op, &step.regions, &operands)?,
+        },
         Some(part) => {
             let whole = step.results.iter().map(|r| read(program, r, weights, memory));
             part::run(step, part, &operands, whole.collect::<Result<_>>()?)?
@@ -161,7 +191,7 @@ fn execute(
     for (slice, bytes) in step.results.iter().zip(results) {
         write(program, slice, bytes, memory)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Fails if a result overlaps an operand, unless it is a state's next version or in place.

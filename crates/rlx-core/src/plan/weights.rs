@@ -1,6 +1,8 @@
 //! The weight plan: from ranges of files to ranges of device buffers.
 
 use super::packed::{Located, PACKED, Packed, Packing};
+#[cfg(feature = "parallel")]
+use super::share::{Rows, Share};
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Space, WeightUse};
 use crate::ir::recipe::{HOST_TENSOR_BYTES, Recipe, stays_on_host};
@@ -38,6 +40,9 @@ pub enum Origin {
     },
     /// Copied from several ranges of files, concatenated: rows of tensors.
     Pieces(Vec<Piece>),
+    /// Copied from runs of a file at equal distances, concatenated: a rank's part of each row of a tensor.
+    #[cfg(feature = "parallel")]
+    Rows(Rows),
     /// Made on the host, from small tensors that it has. A tensor itself is made so if the host keeps it.
     Made(Recipe),
 }
@@ -67,7 +72,18 @@ impl Entry {
                 Vec::from([Piece { shard: *shard, offset: *offset, bytes: self.bytes }])
             }
             Origin::Pieces(pieces) => pieces.clone(),
+            #[cfg(feature = "parallel")]
+            Origin::Rows(_) => Vec::new(),
             Origin::Made(_) => Vec::new(),
+        }
+    }
+
+    /// Runs of a file that it is copied from, if they are such at equal distances.
+    #[cfg(feature = "parallel")]
+    pub fn rows(&self) -> Option<Rows> {
+        match self.origin {
+            Origin::Rows(rows) => Some(rows),
+            _ => None,
         }
     }
 
@@ -76,6 +92,8 @@ impl Entry {
         match &self.origin {
             Origin::File { .. } => Vec::from(["copy"]),
             Origin::Pieces(_) => Vec::from(["rows"]),
+            #[cfg(feature = "parallel")]
+            Origin::Rows(_) => Vec::from(["columns"]),
             Origin::Made(recipe) => recipe.transforms(),
         }
     }
@@ -116,6 +134,13 @@ pub struct WeightPlan {
     pub packed: Vec<Packed>,
     /// Weights that are part of an entry.
     within: Vec<Within>,
+    /// The plans of the other ranks of a group, from rank 1 on. They differ from this one, which is rank 0's, in where
+    /// bytes come from and in nothing else.
+    #[cfg(feature = "parallel")]
+    pub ranks: Vec<WeightPlan>,
+    /// Whose plan it is.
+    #[cfg(feature = "parallel")]
+    rank: u64,
 }
 
 /// A weight that is part of another entry.
@@ -148,6 +173,34 @@ impl WeightPlan {
         Self::of(programs.iter().flat_map(|p| &p.weights), limits, &mut find, |_| false)
     }
 
+    /// The plan of a group of so many ranks, each of which runs these programs over its own share of the weights.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); `Internal` where the plans of two ranks would differ.
+    #[cfg(feature = "parallel")]
+    pub fn of_ranks<L: Into<Located>>(
+        programs: &[&Program],
+        limits: &Limits,
+        ranks: u64,
+        mut find: impl FnMut(&str) -> Option<L>,
+    ) -> Result<WeightPlan> {
+        let mut plan = WeightPlan::new(programs, limits, &mut find)?;
+        for rank in 1..ranks {
+            let own = WeightPlan { rank, ..WeightPlan::default() };
+            let weights = programs.iter().flat_map(|p| &p.weights);
+            let own = own.filled(weights, limits, &mut find, |_| false)?;
+            let place = |e: &Entry| (e.name.clone(), e.ty.clone(), e.buffer, e.offset, e.bytes);
+            let same = own.within == plan.within
+                && own.buffers == plan.buffers
+                && own.entries.iter().map(place).eq(plan.entries.iter().map(place));
+            if !same {
+                return Err(Error::internal(format!("rank {rank} has its weights elsewhere")));
+            }
+            plan.ranks.push(own);
+        }
+        Ok(plan)
+    }
+
     /// The plan of the weights of programs that are compiled later, as [`new`](Self::new). The host keeps the tensors
     /// for which [`stays_on_host`] is true, and makes what those programs read of them.
     ///
@@ -164,11 +217,21 @@ impl WeightPlan {
     fn of<'a, L: Into<Located>>(
         weights: impl IntoIterator<Item = &'a WeightUse>,
         limits: &Limits,
+        find: impl FnMut(&str) -> Option<L>,
+        stays: impl Fn(&Type) -> bool,
+    ) -> Result<WeightPlan> {
+        WeightPlan::default().filled(weights, limits, find, stays)
+    }
+
+    fn filled<'a, L: Into<Located>>(
+        self,
+        weights: impl IntoIterator<Item = &'a WeightUse>,
+        limits: &Limits,
         mut find: impl FnMut(&str) -> Option<L>,
         stays: impl Fn(&Type) -> bool,
     ) -> Result<WeightPlan> {
         let mut find = |name: &str| find(name).map(Into::into);
-        let mut plan = WeightPlan::default();
+        let mut plan = self;
         let mut wanted: Vec<Wanted<'_>> = Vec::new();
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
         for used in weights {
@@ -239,7 +302,26 @@ impl WeightPlan {
         used: &WeightUse,
         find: &mut dyn FnMut(&str) -> Option<Located>,
     ) -> Result<Origin> {
+        #[cfg(feature = "parallel")]
+        if let (Some(share), None) = (Share::of(&used.name), &used.made)
+            && share.runs > 1
+            && find(&used.name).is_none()
+        {
+            return Ok(Origin::Rows(self.share(share, &used.ty, find)?));
+        }
         let mut tensor = |name: &str, ty: &Type| -> Result<Piece> {
+            #[cfg(feature = "parallel")]
+            if let Some(share) = Share::of(name)
+                && find(name).is_none()
+            {
+                let Rows { shard, offset, run, count, .. } = self.share(share, ty, find)?;
+                if count != 1 {
+                    let what =
+                        format!("a weight is made from parts of the rows of {}", share.tensor);
+                    return Err(Error::new(Code::Unsupported, what));
+                }
+                return Ok(Piece { shard, offset, bytes: run });
+            }
             let located = find(name).ok_or_else(|| {
                 Error::bad_file(format!("tensor {name} is missing"))
                     .hint("the file is incomplete, or of another model")
@@ -291,6 +373,35 @@ impl WeightPlan {
             }
         }
         Ok(Origin::Made(recipe.clone()))
+    }
+
+    /// Where this rank's share of a tensor lies. `ty`: the share's type.
+    #[cfg(feature = "parallel")]
+    fn share(
+        &mut self,
+        share: Share<'_>,
+        ty: &Type,
+        find: &mut dyn FnMut(&str) -> Option<Located>,
+    ) -> Result<Rows> {
+        let located = find(share.tensor).ok_or_else(|| {
+            Error::bad_file(format!("tensor {} is missing", share.tensor))
+                .hint("the file is incomplete, or of another model")
+        })?;
+        let need = ty.bytes()?.checked_mul(share.ranks);
+        let shared = share.within.map_or(located.bytes(), |w| Some(w.1));
+        let (Some(_), Some(bytes), true) = (need, located.bytes(), shared == need) else {
+            return Err(Error::bad_file(format!(
+                "tensor {} has {:?} bytes, {} parts of type {ty} need {need:?}",
+                share.tensor,
+                located.bytes(),
+                share.ranks
+            )));
+        };
+        let whole = match located {
+            Located::File(piece) => piece,
+            Located::Packed(packing) => self.pack(share.tensor, packing, bytes),
+        };
+        share.rows(whole, self.rank)
     }
 
     /// Notes that the host has a tensor; how a weight is made that equals it. Two names may have the same bytes.

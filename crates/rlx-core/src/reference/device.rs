@@ -5,9 +5,13 @@
 
 use crate::error::{Code, Error, Result};
 use crate::ir::lir::{Program, Space, StateDecl};
+use crate::ops::Op;
 use crate::plan::check::check;
-use crate::plan::replay::{POISON, Replay, ReplayMemory};
+use crate::plan::replay::{Exchange, Exchanged, POISON, Replay, ReplayMemory};
 use crate::plan::{Entry, WeightPlan};
+use crate::reference::View;
+#[cfg(feature = "parallel")]
+use crate::runtime::device::group::{Group, InTurn, Meeting};
 use crate::runtime::device::shared::Lock;
 use crate::runtime::device::table::{Ids, Table};
 use crate::runtime::device::{
@@ -27,6 +31,9 @@ use core::task::{Context, Poll};
 pub struct ReferenceDevice {
     target: Target,
     inner: Lock<Inner>,
+    /// Where it meets the other ranks of its group, and its own number.
+    #[cfg(feature = "parallel")]
+    meeting: Option<(Arc<Meeting>, usize)>,
 }
 
 #[derive(Default)]
@@ -114,6 +121,8 @@ struct Submission {
     read: bool,
     /// The next step.
     step: usize,
+    /// Whether the writes are made.
+    started: bool,
 }
 
 enum Progress {
@@ -135,7 +144,39 @@ impl ReferenceDevice {
 
     /// A device that runs what is compiled for `target`, to prove another device's programs.
     pub fn with_target(target: Target) -> Self {
-        ReferenceDevice { target, inner: Lock::default() }
+        ReferenceDevice {
+            target,
+            inner: Lock::default(),
+            #[cfg(feature = "parallel")]
+            meeting: None,
+        }
+    }
+
+    /// So many devices for what is compiled for `target`, as ranks of a group.
+    ///
+    /// # Errors
+    /// As [`Group::new`].
+    #[cfg(feature = "parallel")]
+    pub fn group(target: &Target, ranks: usize) -> Result<Group> {
+        let meeting = Arc::new(Meeting::new(ranks));
+        let own = |rank| -> Arc<dyn Device> {
+            let meeting = Some((meeting.clone(), rank));
+            Arc::new(ReferenceDevice { meeting, ..Self::with_target(target.clone()) })
+        };
+        Group::new((0..ranks).map(own).collect(), Arc::new(InTurn))
+    }
+
+    /// How a step of this device exchanges tensors with other ranks.
+    fn exchange(&self, op: &Op, operands: &[View<'_>]) -> Exchanged {
+        #[cfg(feature = "parallel")]
+        if let (Some((meeting, rank)), [x]) = (&self.meeting, operands)
+            && meeting.has(op)?
+        {
+            let result = meeting.exchange(*rank, op, x.ty.dtype, x.bytes)?;
+            return Ok(Some(result.map(|bytes| Vec::from([bytes]))));
+        }
+        let _ = (op, operands);
+        Ok(None)
     }
 }
 
@@ -190,13 +231,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Runs one step of a session's first submission, a copy or a read.
-    fn advance(&mut self, s: SessionId) {
+    /// Runs one step of a session's first submission, a copy or a read. A step that waits for other ranks is tried
+    /// again.
+    fn advance(&mut self, s: SessionId, exchange: &Exchange<'_>) {
         let Some(queued) = self.sessions.get_mut(&s).and_then(|s| s.queue.pop_front()) else {
             return;
         };
         match queued {
-            Queued::Run(submission) => self.step(s, submission),
+            Queued::Run(submission) => self.step(s, submission, exchange),
             Queued::Copy(copy) => {
                 let from = copy.from_offset as usize;
                 let bytes = self.bytes(s, copy.from, from..from + copy.bytes as usize);
@@ -281,7 +323,7 @@ impl Inner {
     }
 
     /// Runs one step of a submission, or answers its ticket.
-    fn step(&mut self, s: SessionId, mut submission: Submission) {
+    fn step(&mut self, s: SessionId, mut submission: Submission, exchange: &Exchange<'_>) {
         let Some(session) = self.sessions.get_mut(&s) else { return };
         let Some(model) = self.models.get(&session.model) else { return };
         let weights: Vec<&[u8]> = model.weights.iter().map(Weight::bytes).collect();
@@ -290,14 +332,19 @@ impl Inner {
         let Ok(inputs) = inputs else { return };
         core::mem::swap(inputs, &mut session.memory.inputs);
         let answer = if submission.step < program.steps.len() {
-            if submission.step == 0 {
+            if submission.step == 0 && !submission.started {
+                submission.started = true;
                 submission.start(&mut session.memory);
             }
-            let step = submission.step;
-            submission.step += 1;
-            self.counters.dispatches += 1;
-            let ran = submission.replay.step(&program, step, &weights, &mut session.memory);
-            ran.err().map(Err)
+            let (step, memory) = (submission.step, &mut session.memory);
+            match submission.replay.try_step(&program, step, &weights, memory, exchange) {
+                Ok(ran) => {
+                    submission.step += usize::from(ran);
+                    self.counters.dispatches += u64::from(ran);
+                    None
+                }
+                Err(e) => Some(Err(e)),
+            }
         } else {
             if program.steps.is_empty() {
                 submission.start(&mut session.memory);
@@ -556,8 +603,8 @@ impl Device for ReferenceDevice {
         let ticket = inner.ticket(Progress::Waiting(s));
         if let Some(session) = inner.sessions.get_mut(&s) {
             let writes = writes.to_vec();
-            let (read, step) = (how.read, 0);
-            let run = Submission { ticket, id: p, program, replay, writes, read, step };
+            let (read, step, started) = (how.read, 0, false);
+            let run = Submission { ticket, id: p, program, replay, writes, read, step, started };
             session.push([Queued::Run(run)]);
         }
         Ok(ticket)
@@ -576,7 +623,7 @@ impl Device for ReferenceDevice {
     fn poll(&self, t: Ticket, cx: &mut Context<'_>) -> Poll<Result<Outputs>> {
         let mut inner = self.inner.lock();
         if let Some(&Progress::Waiting(s)) = inner.tickets.get(&t) {
-            inner.advance(s);
+            inner.advance(s, &|op, operands| self.exchange(op, operands));
         }
         match inner.tickets.remove(&t) {
             Some(Progress::Answered(answer)) => Poll::Ready(answer),

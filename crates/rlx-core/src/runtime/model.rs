@@ -253,11 +253,19 @@ impl CompiledModel {
             asked.push(own);
             reports.push(Arc::unwrap_or_clone(compiled.fusion));
         }
-        let plan = WeightPlan::new(&programs.iter().collect::<Vec<_>>(), &target.limits, locate)?;
+        let all: Vec<&Program> = programs.iter().collect();
+        #[cfg(feature = "parallel")]
+        let plan = WeightPlan::of_ranks(&all, &target.limits, target.claims.ranks.count, locate)?;
+        #[cfg(not(feature = "parallel"))]
+        let plan = WeightPlan::new(&all, &target.limits, locate)?;
         for program in &mut programs {
             plan.bind(program)?;
         }
         let mut states = states(&module, options.compile.caches())?;
+        #[cfg(feature = "parallel")]
+        if target.claims.ranks.count > 1 {
+            states = same_states(&programs)?;
+        }
         if options.conversations > 0 {
             let bytes = options.conversations.next_multiple_of(4);
             let ty = Type::state(DType::U32, Shape::of(&[bytes / 4]));
@@ -328,6 +336,19 @@ impl CompiledModel {
     /// Index of the program of that name.
     pub fn program(&self, name: &str) -> Option<usize> {
         self.specs.iter().position(|s| s.name == name)
+    }
+}
+
+/// The states of a rank, which all programs must have.
+#[cfg(feature = "parallel")]
+fn same_states(programs: &[Program]) -> Result<Vec<StateDecl>> {
+    let states = programs.first().map(|p| p.states.clone()).unwrap_or_default();
+    match programs.iter().find(|p| p.states != states) {
+        None => Ok(states),
+        Some(other) => {
+            let what = format!("program {} has other caches than {}", other.name, programs[0].name);
+            Err(Error::internal(what))
+        }
     }
 }
 

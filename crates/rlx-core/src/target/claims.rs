@@ -92,6 +92,30 @@ pub struct Claims {
     pub kernels: &'static [KernelClaim],
     /// Whether it runs the oracle's loops for all other operators.
     pub loops: bool,
+    /// The devices that run a model together, which exchange tensors.
+    #[cfg(feature = "parallel")]
+    pub ranks: Ranks,
+}
+
+/// The devices that run a model together.
+#[cfg(feature = "parallel")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ranks {
+    /// How many, 1 or more.
+    pub count: u64,
+    /// A weight of at least so many elements is split even where the product's slices are put together at once.
+    pub gathered: u64,
+}
+
+#[cfg(feature = "parallel")]
+impl Ranks {
+    /// One device: nothing is split.
+    pub const ONE: Ranks = Ranks::of(1);
+
+    /// So many devices.
+    pub const fn of(count: u64) -> Ranks {
+        Ranks { count, gathered: 1 << 22 }
+    }
 }
 
 /// Constants that the plan makes on the host.
@@ -99,11 +123,16 @@ const HOST_CONSTANTS: &[&str] = &["constant", "rope_table"];
 
 impl Claims {
     /// Claims everything, by the oracle's loops.
-    pub const EVERYTHING: Claims = Claims { kernels: &[], loops: true };
+    pub const EVERYTHING: Claims = Claims { loops: true, ..Claims::of(&[]) };
 
     /// Claims an executor's kernels.
     pub const fn of(kernels: &'static [KernelClaim]) -> Claims {
-        Claims { kernels, loops: false }
+        Claims {
+            kernels,
+            loops: false,
+            #[cfg(feature = "parallel")]
+            ranks: Ranks::ONE,
+        }
     }
 
     /// Operators that have a kernel.

@@ -154,6 +154,8 @@ mod tests {
         ("route", Err(Class::Reduction)), // shares of a row depend on all of its logits
         ("weighted_sum", Ok("Reduce")),
         ("unpack", Err(Class::Movement)), // a copy in another form
+        ("all_reduce", Err(Class::Movement)), // what a rank lacks comes from others
+        ("all_gather", Err(Class::Movement)),
         ("sdpa", Ok("Attention")),
         ("state_write", Err(Class::Movement)), // copies
         ("state_read", Err(Class::Movement)),
@@ -243,7 +245,13 @@ mod tests {
                 Err(own) => assert_eq!(class, *own, "{name}"),
             }
         }
-        #[cfg(all(feature = "vision", feature = "audio", feature = "linalg", feature = "quant"))]
+        #[cfg(all(
+            feature = "vision",
+            feature = "audio",
+            feature = "linalg",
+            feature = "quant",
+            feature = "parallel"
+        ))]
         assert_eq!(OPERATORS.len(), Op::NAMES.len(), "a row of no operator, or one twice");
     }
 }

@@ -11,6 +11,8 @@ mod options;
 mod policy;
 mod precision;
 
+#[cfg(feature = "parallel")]
+pub use claims::Ranks;
 pub use claims::{Claims, KernelClaim, KernelRow, Path, Takes};
 pub use class::class_of_kind;
 pub use dispatch::{DispatchPolicy, KernelDispatch};
@@ -265,10 +267,24 @@ impl Target {
         let l = &self.limits;
         let usual = self.name == "reference";
         let loops = if self.claims.loops && !usual { " loops=1" } else { "" };
-        format!(
+        let text = format!(
             "{} buffer={} binding={} storage_buffers={} alignment={}{loops}",
             self.name, l.buffer, l.binding, l.storage_buffers, l.alignment
-        )
+        );
+        #[cfg(feature = "parallel")]
+        let text = match self.claims.ranks.count {
+            1 => text,
+            ranks => format!("{text} ranks={ranks}"),
+        };
+        text
+    }
+
+    /// The same for each of several devices that run a model together.
+    #[cfg(feature = "parallel")]
+    #[must_use]
+    pub fn with_ranks(mut self, ranks: Ranks) -> Target {
+        self.claims.ranks = ranks;
+        self
     }
 
     /// Reads the text of [`describe`](Self::describe), for one of these targets. Limits may come in any
@@ -302,6 +318,8 @@ impl Target {
                 }
                 "alignment" => l.alignment = number,
                 "loops" if number == 1 => target.claims.loops = true,
+                #[cfg(feature = "parallel")]
+                "ranks" => target.claims.ranks = Ranks::of(number),
                 _ => {
                     return Err(
                         Error::usage(format!("unknown limit `{key}` of a target")).hint(limits)

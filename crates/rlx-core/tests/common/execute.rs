@@ -79,6 +79,9 @@ pub fn replayed(planned: &Planned, data: &Data) -> Result<Outcome> {
             Origin::Pieces(pieces) => {
                 pieces.iter().flat_map(|p| range(p.offset, p.bytes).iter().copied()).collect()
             }
+            Origin::Rows(rows) => (0..rows.count)
+                .flat_map(|i| range(rows.offset + i * rows.stride, rows.run).iter().copied())
+                .collect(),
             Origin::Made(recipe) => make(recipe, &|name| data.get(name).map(Vec::as_slice))?,
         });
     }

@@ -89,6 +89,7 @@ fn loaded(weights: &WeightPlan, file: &[u8]) -> Vec<Vec<u8>> {
             Destination::Host(name) => {
                 host.insert(name, bytes.to_vec());
             }
+            other => panic!("{other:?} is of a group"),
         }
     }
     let entries = weights.entries.iter().map(|e| match &e.origin {

@@ -68,6 +68,7 @@ impl<D: Driver> CudaDevice<D> {
             function,
             grid: [w.rows, 1, 1],
             threads: planes::THREADS,
+            shared: 0,
             arguments: vec![Parameter::Place(At { buffer: memory.id, offset: w.from })],
             early: false,
         };

@@ -2,7 +2,7 @@
 
 use super::{Buffer, Built, CudaDevice, Model, Part, State, unknown};
 use crate::driver::Driver;
-use crate::kernels::{Work, work_of};
+use crate::kernels::{Card, Work, work_of};
 use rlx_core::ir::lir::Program;
 use rlx_core::runtime::device::ModelId;
 use rlx_core::{Code, Error, Result};
@@ -31,13 +31,17 @@ impl<D: Driver> CudaDevice<D> {
         }
         let plan = s.models.get(&m).ok_or_else(|| unknown("model", m.0))?.plan.clone();
         let (mut parts, mut new, mut scratch, mut counts) = (Vec::new(), Vec::new(), 0, 0);
-        let products = |floats| self.driver.multiplies(floats);
-        for (i, work) in work_of(&program, &plan, (&products, &self.target))? {
+        let card = Card::of(&self.driver);
+        for (i, work) in work_of(&program, &plan, (card, &self.target))? {
             scratch = scratch.max(work.scratch());
             let kernel = match work {
                 Work::Kernel(kernel) => kernel,
                 Work::Product(product) => {
                     parts.push((i, Part::Product(product)));
+                    continue;
+                }
+                Work::Exchange(exchange) => {
+                    parts.push((i, Part::Exchange(exchange)));
                     continue;
                 }
             };
@@ -54,11 +58,12 @@ impl<D: Driver> CudaDevice<D> {
             parts.push((i, Part::Kernel(function, kernel)));
         }
         if self.driver.fills() {
-            // The machine that these kernels are for may have the library where this one has none.
-            let has_none = !self.driver.has_products();
-            for (_, work) in work_of(&program, &plan, (&|_| has_none, &self.target))? {
-                if let Work::Kernel(kernel) = work {
-                    self.driver.fill(&kernel.source, kernel.entry)?;
+            // The machine that these kernels are for may be older, and may have the library where this one has none.
+            for card in card.others() {
+                for (_, work) in work_of(&program, &plan, (card, &self.target))? {
+                    if let Work::Kernel(kernel) = work {
+                        self.driver.fill(&kernel.source, kernel.entry)?;
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! A program in a session: recorded once, submitted for every token.
 
 use super::{Begun, Buffer, Built, CudaDevice, Part, Pending, Session, State, unknown};
-use crate::driver::{At, Driver, Launch, Parameter, Product, Work};
+use crate::driver::{At, Driver, Exchange, Launch, Parameter, Product, Work};
 use crate::kernels::{Argument, Kernel, Memory};
 use rlx_core::runtime::device::{
     Outputs, ProgramId, SessionId, Submission, Ticket, Write, WriteTo, no_cut,
@@ -37,6 +37,7 @@ impl Built {
         let control = self.program.control.filter(|c| c.slots == 1)?;
         let is_part = |(_, part): &(u32, Part)| match part {
             Part::Product(p) => p.per_token.is_some(),
+            Part::Exchange(_) => false,
             Part::Kernel(_, kernel) => kernel.by_tokens.is_some(),
         };
         if !self.parts.iter().any(is_part) {
@@ -170,9 +171,20 @@ impl<D: Driver> CudaDevice<D> {
                 Part::Kernel(function, kernel) => {
                     let arguments =
                         kernel.arguments.iter().map(parameter).collect::<Result<_>>()?;
-                    let &Kernel { threads, early, .. } = kernel;
+                    let &Kernel { threads, shared, early, .. } = kernel;
                     let grid = kernel.grid_of(key.tokens);
-                    Work::Launch(Launch { function: *function, grid, threads, arguments, early })
+                    Work::Launch(Launch {
+                        function: *function,
+                        grid,
+                        threads,
+                        shared,
+                        arguments,
+                        early,
+                    })
+                }
+                Part::Exchange(e) => {
+                    let (x, y) = (at(&e.x)?, at(&e.y)?);
+                    Work::Exchange(Exchange { what: e.what, x, y, bytes: e.bytes })
                 }
                 Part::Product(p) => {
                     let rows = p.per_token.map_or(u64::MAX, |n| n.saturating_mul(key.tokens));

@@ -31,6 +31,7 @@ impl<D: Driver> CudaDevice<D> {
             let kernel = match part {
                 Part::Kernel(_, kernel) => kernel.entry,
                 Part::Product(_) => "library",
+                Part::Exchange(_) => "exchange",
             };
             LaunchTime { step: *step, kernel, ns: [0, 0] }
         });

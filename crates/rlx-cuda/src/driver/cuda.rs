@@ -5,11 +5,13 @@
 
 #![allow(unsafe_code)]
 
+pub mod ranks;
 pub mod texts;
 mod times;
 
 use super::products::{Addresses, Library};
 use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Product, Work};
+use crate::kernels::RING;
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError,
@@ -55,6 +57,8 @@ pub struct Cuda {
     timed: Lock<Table<u32, Timed>>,
     /// The event that times are counted from.
     zero: Lock<Option<CudaEvent>>,
+    /// Its end of the group that it is a rank of.
+    rank: Option<ranks::Rank>,
 }
 
 /// A loaded kernel.
@@ -173,6 +177,13 @@ impl Cuda {
             e.code = Code::DeviceUnavailable;
             e
         };
+        let count = CudaContext::device_count().map_err(unavailable)?;
+        if usize::try_from(count).is_ok_and(|count| count > 0 && ordinal >= count) {
+            let what = format!(
+                "there is no NVIDIA card {ordinal}: this machine has {count}, numbered from 0"
+            );
+            return Err(Error::new(Code::DeviceUnavailable, what).hint("name one that is there"));
+        }
         let (context, stream) = opened(ordinal).map_err(unavailable)?;
         let (major, minor) = context.compute_capability().map_err(unavailable)?;
         let attribute = |a| context.attribute(a).map_err(unavailable);
@@ -180,12 +191,18 @@ impl Cuda {
         let mut version = 0;
         // SAFETY: the driver writes one number.
         unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(unavailable)?;
+        let most = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let has_room = u64::try_from(attribute(most)?).is_ok_and(|bytes| bytes >= RING + (8 << 10));
         let info = DriverInfo {
             name: context.name().map_err(unavailable)?,
             arch: format!("compute_{major}{minor}"),
             driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
             warp: warp as u32,
             memory: context.total_mem().map_err(unavailable)? as u64,
+            processors: attribute(
+                sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+            )? as u32,
+            bulk_copies: major >= 9 && has_room,
         };
         let arch = u32::try_from(10 * major + minor).unwrap_or(0);
         let texts = Texts::new(arch, compiler, folders)?;
@@ -205,6 +222,7 @@ impl Cuda {
             pinned: Lock::default(),
             timed: Lock::default(),
             zero: Lock::default(),
+            rank: None,
         })
     }
 
@@ -213,6 +231,7 @@ impl Cuda {
         match work {
             Work::Launch(launch) => self.launch(launch, early),
             Work::Product(product) => self.product(product),
+            Work::Exchange(exchange) => self.exchange(exchange),
         }
     }
 
@@ -221,6 +240,14 @@ impl Cuda {
         let function = functions.get(&launch.function);
         let &Function { ref function, waits } =
             function.ok_or_else(|| missing("function", launch.function))?;
+        if launch.shared > 0 {
+            // More than 48 KiB want to be asked for.
+            let most =
+                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function
+                .set_attribute(most, launch.shared as i32)
+                .map_err(|e| error("a launch's shared memory", e))?;
+        }
         let mut values = Vec::with_capacity(launch.arguments.len());
         for argument in &launch.arguments {
             values.push(match *argument {
@@ -243,7 +270,7 @@ impl Cuda {
             blockDimX: launch.threads,
             blockDimY: 1,
             blockDimZ: 1,
-            sharedMemBytes: 0,
+            sharedMemBytes: launch.shared,
             hStream: self.stream.cu_stream(),
             attrs: &mut starts,
             numAttrs: (self.overlaps && waits && launch.early && early).into(),
@@ -455,9 +482,11 @@ impl Driver for Cuda {
 
     fn record(&self, list: u32, work: &[Work]) -> Result<()> {
         let failed = |e| error("recording a list", e);
+        let exchanges = work.iter().any(|work| matches!(work, Work::Exchange(_)));
+        let rank = self.rank.as_ref().filter(|_| exchanges);
         let mut graph = None;
-        if !work.is_empty() {
-            let _calls = exclusive();
+        let mut capture = || {
+            self.bind()?;
             self.load_products(work)?;
             self.stream
                 .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -467,6 +496,15 @@ impl Driver for Cuda {
             let ended = self.stream.end_capture(sys::CUgraphInstantiate_flags(0));
             queued?;
             graph = ended.map_err(failed)?;
+            Ok(())
+        };
+        match rank {
+            _ if work.is_empty() => {}
+            Some(rank) => rank.together(capture)?,
+            None => {
+                let _calls = exclusive();
+                capture()?;
+            }
         }
         self.lists.lock().insert(list, List(graph));
         Ok(())

@@ -128,6 +128,10 @@ impl Emulator {
             driver: String::new(),
             warp,
             memory: 1 << 34,
+            // So few that a block takes several stages.
+            processors: 2,
+            // Of NVIDIA's cards, whose warps have 32 lanes.
+            bulk_copies: warp == 32,
         };
         Ok(Emulator {
             info,
@@ -163,6 +167,7 @@ impl Emulator {
         match work {
             Work::Launch(launch) => self.launch(launch),
             Work::Product(product) => self.product(product),
+            Work::Exchange(_) => Err(super::no_group()),
         }
     }
 

@@ -172,7 +172,15 @@ impl Hip {
         let library = Products::load(paths).and_then(|functions| Library::new(functions, &card));
         Ok(Hip {
             library,
-            info: DriverInfo { name, arch, driver, warp, memory },
+            info: DriverInfo {
+                name,
+                arch,
+                driver,
+                warp,
+                memory,
+                processors: 0,
+                bulk_copies: false,
+            },
             version: format!("{version} {major}.{minor}"),
             cache,
             lists: Lock::default(),
@@ -213,6 +221,7 @@ impl Hip {
         match work {
             Work::Launch(launch) => self.launch(launch),
             Work::Product(product) => self.product(product),
+            Work::Exchange(_) => Err(super::no_group()),
         }
     }
 
@@ -223,6 +232,12 @@ impl Hip {
             let what = format!("a launch of {x} blocks of {} threads", launch.threads);
             return Err(Error::new(Code::Unsupported, what)
                 .hint("AMD's cards start less than 2^32 threads along x"));
+        }
+        if launch.shared > 0 {
+            // Kernels that ask for it copy in bulk, which no card of AMD's does.
+            return Err(Error::internal(
+                "a launch with shared memory that its text does not declare",
+            ));
         }
         let (functions, buffers) = (self.functions.lock(), self.buffers.lock());
         let function = functions.get(&launch.function);

@@ -8,9 +8,11 @@ pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
 pub mod hip;
+pub mod met;
 mod products;
 
-use rlx_core::Result;
+use rlx_core::types::DType;
+use rlx_core::{Code, Error, Result};
 
 /// The GPU, for people and for the compiler of kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,11 @@ pub struct DriverInfo {
     pub warp: u32,
     /// Bytes of memory.
     pub memory: u64,
+    /// Multiprocessors.
+    pub processors: u32,
+    /// Whether bytes are copied into shared memory while a block does something else (`cp.async.bulk`), and a block has
+    /// room for what is on its way.
+    pub bulk_copies: bool,
 }
 
 /// A place in a buffer.
@@ -54,6 +61,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes of shared memory beside what the text declares.
+    pub shared: u32,
     /// The function's arguments.
     pub arguments: Vec<Parameter>,
     /// Whether it may start while the launch before it runs, if the card does that.
@@ -72,6 +81,9 @@ pub enum Floats {
 }
 
 impl Floats {
+    /// Each of them, in the order of their numbers.
+    pub const ALL: [Floats; 3] = [Floats::Sums, Floats::F16, Floats::Bf16];
+
     /// Bytes of an element of y.
     pub const fn bytes(self) -> u64 {
         if matches!(self, Floats::Sums) { 4 } else { 2 }
@@ -102,6 +114,29 @@ pub struct Product {
     pub residual: Option<At>,
 }
 
+/// What becomes of the tensors that ranks exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exchanged {
+    /// Their sum, of floats of this type.
+    Sum(DType),
+    /// All of them, one behind the other.
+    All,
+}
+
+/// What every rank of a group gives and gets at one point of its list. All ranks come to the same exchanges in the same
+/// order; whoever comes first waits for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What they get.
+    pub what: Exchanged,
+    /// What a rank gives.
+    pub x: At,
+    /// Where it gets the result; of a sum it may be x.
+    pub y: At,
+    /// Bytes of x.
+    pub bytes: u64,
+}
+
 /// What a list has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
@@ -109,6 +144,13 @@ pub enum Work {
     Launch(Launch),
     /// A product by the library.
     Product(Product),
+    /// An exchange with the other ranks of a group, which only a driver of a group has.
+    Exchange(Exchange),
+}
+
+/// The error of a driver that is no rank of a group.
+fn no_group() -> Error {
+    Error::new(Code::Unsupported, "an exchange of devices on one that is in no group")
 }
 
 /// A GPU. A call that fails leaves the driver usable unless the error is `DeviceLost`.

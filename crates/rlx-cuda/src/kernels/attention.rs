@@ -89,6 +89,7 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (name, text, of_a_block) = if in_tiles(step, rows, head) {
         let text = concat!(
             include_str!("four_lanes.cuh"),
+            include_str!("halves_tile.cuh"),
             include_str!("attention_tile_amd.cuh"),
             include_str!("attention_tile.cu")
         );

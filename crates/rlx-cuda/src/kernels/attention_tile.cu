@@ -8,56 +8,14 @@
 #define TILE 64
 #endif
 
-#if WARP == 32 && (defined(RLX_EMULATOR) || __CUDA_ARCH__ >= 800)
-// Rows that lie 16 bytes apart in banks: reads of 8 rows meet no bank twice.
-typedef u16 Positions[TILE][HEAD + 8];
-
-// d += a b, of 16 rows by 16 of k, and 16 of k by 8 columns; PTX ISA, "Matrix fragments for mma.m16n8k16".
-__device__ __forceinline__ void multiply(float d[4], const u32 a[4], const u32 b[2]) {
-#ifdef RLX_EMULATOR
-    emulator::mma_m16n8k16(d, a, b, __LINE__);
-#else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#endif
-}
-
-__device__ __forceinline__ u32 pair(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
+#ifdef HAS_HALVES
+typedef Rows16<TILE, HEAD> Positions;
 
 // Two floats as halves, and as halves what those leave.
 __device__ __forceinline__ void split(float a, float b, u32& high, u32& low) {
     u16 x = half_of_float(a), y = half_of_float(b);
     high = pair(x, y);
     low = pair(half_of_float(a - float_of_half(x)), half_of_float(b - float_of_half(y)));
-}
-
-// What a lane has of 16 positions by 16 elements, as b of two products whose k is elements and whose columns are
-// positions. PTX ISA, "ldmatrix": lanes give the places of rows of 8 matrices' elements.
-__device__ __forceinline__ void by_elements(u32 b[4], const Positions& of, u32 position, u32 element) {
-    u32 lane = threadIdx.x % 32;
-#ifdef RLX_EMULATOR
-    for (u32 i = 0; i < 4; i++) b[i] = *(const u32*)&of[position + i / 2 * 8 + lane / 4][element + i % 2 * 8 + lane % 4 * 2];
-#else
-    u32 at = u32(__cvta_generic_to_shared(&of[position + lane / 16 * 8 + lane % 8][element + lane / 8 % 2 * 8]));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
-#endif
-}
-
-// The same where k is positions and columns are elements.
-__device__ __forceinline__ void by_positions(u32 b[4], const Positions& of, u32 position, u32 element) {
-    u32 lane = threadIdx.x % 32;
-#ifdef RLX_EMULATOR
-    for (u32 i = 0; i < 4; i++) {
-        u32 p = position + i % 2 * 8 + lane % 4 * 2, e = element + i / 2 * 8 + lane / 4;
-        b[i] = pair(of[p][e], of[p + 1][e]);
-    }
-#else
-    u32 at = u32(__cvta_generic_to_shared(&of[position + lane / 8 % 2 * 8 + lane % 8][element + lane / 16 * 8]));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at));
-#endif
 }
 
 // Positions from p on to shared memory; zeros from `end` on.
@@ -118,11 +76,11 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
 #pragma unroll
             for (u32 n = 0; n < TILE / 8; n += 2) {
                 u32 b[4];
-                by_elements(b, ks, n * 8, j * 16);
-                multiply(scores[n], low[j], b);
-                multiply(scores[n + 1], low[j], b + 2);
-                multiply(scores[n], high[j], b);
-                multiply(scores[n + 1], high[j], b + 2);
+                along_columns(b, ks, n * 8, j * 16);
+                multiply<F16>(scores[n], low[j], b);
+                multiply<F16>(scores[n + 1], low[j], b + 2);
+                multiply<F16>(scores[n], high[j], b);
+                multiply<F16>(scores[n + 1], high[j], b + 2);
             }
         }
         float fade[2];
@@ -160,11 +118,11 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
 #pragma unroll
             for (u32 n = 0; n < HEAD / 8; n += 2) {
                 u32 b[4];
-                by_positions(b, vs, k * 16, n * 8);
-                multiply(sums[n], rest, b);
-                multiply(sums[n + 1], rest, b + 2);
-                multiply(sums[n], a, b);
-                multiply(sums[n + 1], a, b + 2);
+                along_rows(b, vs, k * 16, n * 8);
+                multiply<F16>(sums[n], rest, b);
+                multiply<F16>(sums[n + 1], rest, b + 2);
+                multiply<F16>(sums[n], a, b);
+                multiply<F16>(sums[n + 1], a, b + 2);
             }
         }
     }

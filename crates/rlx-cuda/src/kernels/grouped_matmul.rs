@@ -4,9 +4,10 @@
 //! pair. Many are put in the order of their experts, and multiplied by tiles of 64 pairs of one expert: its matrix is
 //! read and decoded once for each of these, and its rows once for each 64 columns.
 
-use super::library::Scratch;
+use super::grouped_tiles::{Groups, TILE, of_tiles};
+use super::stream::{Ring, Rows, Stage, are_aligned};
 use super::takes::{self, Taken};
-use super::{Argument, Context, Emit, Kernel, decoder, mismatch, scalar, unsupported};
+use super::{Context, Emit, Kernel, decoder, mismatch, scalar, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op};
@@ -32,13 +33,11 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 }
 
 /// `[experts, rows of each, their length]` of a bank.
-fn bank(slice: &Slice) -> Result<[u64; 3]> {
+pub(super) fn bank(slice: &Slice) -> Result<[u64; 3]> {
     let dims = slice.ty.shape.static_dims()?;
     dims.as_slice().try_into().map_err(|_| rlx_core::Error::internal("a bank has three axes"))
 }
 
-/// Rows of a tile.
-const TILE: u64 = 64;
 /// The fewest rows that are multiplied by tiles; each expert has one of them on average, at least.
 const ROWS: u64 = 16;
 /// Experts whose pairs are counted in shared memory.
@@ -70,7 +69,7 @@ pub(super) fn grouped_matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel
             launches.push(of_rows(step, cx, op, (i, y))?);
             continue;
         }
-        let groups = match &groups {
+        let groups = match &mut groups {
             Some(groups) => groups,
             None => {
                 let (made, kernel) = Groups::of(step, cx, [rows, top_k, experts])?;
@@ -83,12 +82,16 @@ pub(super) fn grouped_matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel
     Ok(launches)
 }
 
-/// Emits x, weights and biases, and what happens to a product of them.
-fn products(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul, i: usize) -> Result<()> {
+/// Emits weights and biases, and what happens to a product of them.
+pub(super) fn products(
+    emit: &mut Emit<'_>,
+    step: &Step,
+    op: &GroupedMatMul,
+    i: usize,
+) -> Result<()> {
     let parts = op.parts();
     let w = &step.operands[parts.banks + i];
     let [experts, n, k] = bank(w)?;
-    emit.argument(&step.operands[0])?;
     emit.argument(w)?;
     emit.weights("", w.ty.dtype, k)?;
     let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
@@ -127,6 +130,9 @@ fn products(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul, i: usize) -> R
     emit.define("EPILOGUE(v, u, expert, n)", result);
     let is_own = step.operands[0].ty.shape.rank() == 3;
     emit.define("X_ROW(m, pair)", if is_own { "pair" } else { "m" });
+    if is_own {
+        emit.define("OWN_ROWS", "");
+    }
     let (_, top_k) = super::matrix(&step.operands[parts.ids])?;
     // The preprocessor computes with it.
     emit.define("K", super::word(k)?);
@@ -136,7 +142,11 @@ fn products(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul, i: usize) -> R
 }
 
 /// Emits a residual, and what becomes of a sum; gives its parameter.
-fn residual(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul) -> Result<&'static str> {
+pub(super) fn residual(
+    emit: &mut Emit<'_>,
+    step: &Step,
+    op: &GroupedMatMul,
+) -> Result<&'static str> {
     let Some(at) = op.parts().residual else {
         emit.define("FINISH(sum, m, n)", "sum");
         return Ok("");
@@ -144,6 +154,30 @@ fn residual(emit: &mut Emit<'_>, step: &Step, op: &GroupedMatMul) -> Result<&'st
     emit.argument(&step.operands[at])?;
     emit.define("FINISH(sum, m, n)", "(sum + residual[size_t(m) * N + n])");
     Ok(", const float* residual")
+}
+
+/// The ring by which the rows of experts come to one row of x, on a card with bulk copies.
+fn ring(step: &Step, cx: &Context<'_>, op: &GroupedMatMul, i: usize) -> Result<Option<Ring>> {
+    let parts = op.parts();
+    let (rows, top_k) = super::matrix(&step.operands[parts.ids])?;
+    if !cx.card.bulk_copies || rows != 1 || !are_aligned(&step.operands, step, cx)? {
+        return Ok(None);
+    }
+    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
+    let (mut matrices, mut length) = (Vec::new(), 0);
+    for w in &step.operands[parts.banks + i..][..if is_glu { 2 } else { 1 }] {
+        let [_, n, k] = bank(w)?;
+        let Some(bytes) = w.ty.dtype.row_bytes(k) else { return Ok(None) };
+        // An expert begins where the one before it ends.
+        if n.saturating_mul(bytes) % 16 != 0 {
+            return Ok(None);
+        }
+        matrices.push(Rows { bytes, count: n });
+        length = k;
+    }
+    let stage =
+        if op.epilogue.sums() { Stage::Experts(top_k) } else { Stage::All { times: top_k } };
+    Ok(Ring::of(length, &matrices, stage))
 }
 
 /// A bank's products, a block for a row and an expert, or for a row whose experts are summed.
@@ -157,7 +191,9 @@ fn of_rows(
     let ids = &step.operands[parts.ids];
     let (rows, top_k) = super::matrix(ids)?;
     let [_, n, _] = bank(&step.operands[parts.banks + i])?;
+    let ring = ring(step, cx, op, i)?;
     let mut emit = cx.emit(step);
+    emit.argument(&step.operands[0])?;
     products(&mut emit, step, op, i)?;
     emit.argument(ids)?;
     let mut more = String::new();
@@ -168,93 +204,20 @@ fn of_rows(
     }
     more += residual(&mut emit, step, op)?;
     emit.define("SUM_PARAMETERS", more);
+    if let Some(ring) = ring {
+        emit.argument(y)?;
+        let each = if op.epilogue.sums() { 1 } else { top_k };
+        let stages = each * n.div_ceil(ring.columns);
+        return ring.kernel(
+            emit,
+            ("grouped_stream", include_str!("grouped_stream.cu")),
+            stages,
+            cx,
+        );
+    }
     emit.late_rows();
     emit.argument(y)?;
     let text = concat!(include_str!("row_products.cuh"), include_str!("grouped_matmul.cu"));
     let blocks = if op.epilogue.sums() { rows } else { rows * top_k };
     emit.kernel("grouped_matmul", text, [blocks, n.div_ceil(4), 1], 128)
-}
-
-/// Pairs of a row and an expert in the order of their experts, in scratch memory.
-struct Groups {
-    order: Argument,
-    tiles: Argument,
-    /// How many tiles there are at most.
-    most: u64,
-    scratch: Scratch,
-}
-
-impl Groups {
-    fn of(
-        step: &Step,
-        cx: &Context<'_>,
-        [rows, top_k, experts]: [u64; 3],
-    ) -> Result<(Groups, Kernel)> {
-        let Op::GroupedMatMul(op) = &step.op else { return Err(mismatch(step)) };
-        let pairs = rows * top_k;
-        // Each expert's last tile may be part full.
-        let most = pairs / TILE + experts;
-        let mut scratch = Scratch::default();
-        let (order, tiles) = (scratch.take(4 * pairs), scratch.take(12 * most));
-        let mut emit = cx.emit(step);
-        emit.argument(&step.operands[op.parts().ids])?;
-        emit.late_rows();
-        emit.arguments.extend([order, tiles]);
-        emit.size("PAIRS", pairs)?;
-        emit.size("EXPERTS", experts)?;
-        emit.size("TOP_K", top_k)?;
-        emit.size("TILES", most)?;
-        let kernel = emit.kernel("group_rows", include_str!("group_rows.cu"), [1, 1, 1], 512)?;
-        let kernel = Kernel { scratch: scratch.bytes(), ..kernel };
-        Ok((Groups { order, tiles, most, scratch }, kernel))
-    }
-}
-
-/// A bank's products by tiles of pairs, and the kernel that sums a row's up where that is asked for.
-fn of_tiles(
-    step: &Step,
-    cx: &Context<'_>,
-    op: &GroupedMatMul,
-    (i, y): (usize, &Slice),
-    groups: &Groups,
-) -> Result<Vec<Kernel>> {
-    let parts = op.parts();
-    let x = &step.operands[0];
-    let (rows, top_k) = super::matrix(&step.operands[parts.ids])?;
-    let [_, n, k] = bank(&step.operands[parts.banks + i])?;
-    let mut scratch = groups.scratch;
-    let mut emit = cx.emit(step);
-    let whole = k.is_multiple_of(8) && emit.place(x)?.offset.is_multiple_of(16);
-    emit.define("WIDE_ROWS", u8::from(whole));
-    products(&mut emit, step, op, i)?;
-    emit.arguments.extend([groups.order, groups.tiles]);
-    let own = match op.epilogue.sums() {
-        true => scratch.take(4 * rows * top_k * n),
-        false => emit.place(y)?,
-    };
-    emit.arguments.push(own);
-    let text = concat!(
-        include_str!("tf32.cuh"),
-        include_str!("tile_sums.cuh"),
-        include_str!("tile_fetch.cuh"),
-        include_str!("grouped_tile.cu")
-    );
-    let grid = [n.div_ceil(TILE), groups.most, 1];
-    let tiles = emit.kernel("grouped_tile", text, grid, 256)?.alone();
-    let mut kernels = vec![Kernel { scratch: scratch.bytes(), ..tiles }];
-    if let Some(at) = parts.shares {
-        let mut emit = cx.emit(step);
-        emit.arguments.push(own);
-        emit.argument(&step.operands[at])?;
-        let more = residual(&mut emit, step, op)?;
-        emit.define("SUM_PARAMETERS", more);
-        emit.late_rows();
-        emit.argument(y)?;
-        emit.size("N", n)?;
-        emit.size("TOP_K", top_k)?;
-        let grid = [rows, n.div_ceil(256), 1];
-        let sum = emit.kernel("grouped_sum", include_str!("grouped_sum.cu"), grid, 256)?;
-        kernels.push(sum.by_tokens(cx.live(step), 0, 1, 1));
-    }
-    Ok(kernels)
 }

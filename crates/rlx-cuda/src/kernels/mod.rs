@@ -16,6 +16,7 @@ mod delta_net;
 mod elements;
 mod elementwise;
 mod emit;
+mod exchange;
 mod extreme;
 mod formats;
 mod functions;
@@ -23,6 +24,7 @@ mod gated_delta_net;
 mod gather;
 mod gather_axis;
 mod grouped_matmul;
+mod grouped_tiles;
 mod interpolate;
 mod iota;
 mod kv_write;
@@ -48,6 +50,7 @@ mod softmax;
 mod sort;
 mod standardise;
 mod state_write;
+mod stream;
 mod take_rows;
 mod takes;
 mod tensor_axes;
@@ -58,8 +61,9 @@ mod walk;
 mod weighted_sum;
 
 pub use emit::{Argument, Memory};
+pub(crate) use stream::RING;
 
-use crate::driver::Floats;
+use crate::driver::{Driver, DriverInfo, Exchanged, Floats};
 use emit::Emit;
 use formats::decoder;
 use rlx_core::ir::lir::{Program, Slice, Step};
@@ -92,6 +96,8 @@ pub struct Kernel {
     pub grid: [u32; 3],
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes of shared memory beside what the text declares.
+    pub shared: u32,
     /// Whether it may start while the kernel before it runs.
     pub early: bool,
     /// Bytes of scratch memory, from its start on, that its own blocks leave each other.
@@ -129,11 +135,21 @@ pub struct Product {
     pub per_token: Option<u64>,
 }
 
+/// What ranks exchange, as [`driver::Exchange`](crate::driver::Exchange) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    pub what: Exchanged,
+    pub x: Argument,
+    pub y: Argument,
+    pub bytes: u64,
+}
+
 /// What a step is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     Kernel(Kernel),
     Product(Product),
+    Exchange(Exchange),
 }
 
 impl Work {
@@ -142,6 +158,8 @@ impl Work {
         match self {
             // What else kernels leave in scratch memory a product reads, or the other way round.
             Work::Kernel(kernel) => kernel.scratch,
+            // It goes from the arena to the arena.
+            Work::Exchange(_) => 0,
             Work::Product(p) => {
                 let [rows, columns, k] = [p.rows, p.columns, p.k].map(u64::from);
                 let ends = [
@@ -183,14 +201,46 @@ impl Kernel {
     }
 }
 
+/// What kernels depend on of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Card {
+    /// Whether it has a library for products, by the number of their floats.
+    products: [bool; 3],
+    /// Whether it copies bytes into shared memory while a block computes.
+    pub bulk_copies: bool,
+    /// Multiprocessors.
+    pub processors: u32,
+}
+
+impl Card {
+    /// A driver's.
+    pub fn of(driver: &impl Driver) -> Card {
+        let &DriverInfo { processors, bulk_copies, .. } = driver.info();
+        let products = Floats::ALL.map(|floats| driver.multiplies(floats));
+        Card { products, bulk_copies, processors }
+    }
+
+    /// Whether it has a library for products of these floats.
+    pub fn multiplies(self, floats: Floats) -> bool {
+        self.products[floats as usize]
+    }
+
+    /// Cards that differ from this one in what kernels depend on.
+    pub fn others(self) -> impl Iterator<Item = Card> {
+        let all = [(false, false), (false, true), (true, false), (true, true)];
+        let all = all.map(|(has, bulk_copies)| Card { products: [has; 3], bulk_copies, ..self });
+        all.into_iter().filter(move |card| *card != self)
+    }
+}
+
 /// What kernels depend on beside their step.
 pub(crate) struct Context<'a> {
     /// Where weights are.
     pub plan: &'a WeightPlan,
     /// The state that is the control block, if the program has one.
     pub control: Option<u32>,
-    /// Whether the card has a library for products of these floats.
-    pub products: &'a dyn Fn(Floats) -> bool,
+    /// The card.
+    pub card: Card,
     /// The device as the compiler sees it.
     pub target: &'a Target,
 }
@@ -276,22 +326,24 @@ const ROWS: &[KernelRow<Build>] = &[
     row("unmask", unmask::takes, unmask::unmask),
     row("weighted_sum", weighted_sum::takes, weighted_sum::weighted_sum),
     row("iota", iota::takes, iota::iota),
+    row("all_reduce", exchange::takes, exchange::exchange),
+    row("all_gather", exchange::takes, exchange::exchange),
 ];
 
 /// What the executor's kernels take.
 pub(crate) const KERNELS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
-/// The work of every step of a program, with the step's number. `products` says which floats a library of
-/// the device multiplies. Two steps may be one kernel, which has the number of the first.
+/// The work of every step of a program, with the step's number. Two steps may be one kernel, which has the number of
+/// the first.
 ///
 /// # Errors
 /// `Unsupported` for a step that no kernel takes.
 pub(crate) fn work_of(
     program: &Program,
     plan: &WeightPlan,
-    (products, target): (&dyn Fn(Floats) -> bool, &Target),
+    (card, target): (Card, &Target),
 ) -> Result<Vec<(u32, Work)>> {
-    let cx = Context { plan, control: program.control.map(|c| c.state), products, target };
+    let cx = Context { plan, control: program.control.map(|c| c.state), card, target };
     let cut = program.cut().map(|c| c.step);
     let (mut all, mut i) = (Vec::new(), 0);
     while let Some(step) = program.steps.get(i) {
@@ -323,6 +375,9 @@ fn work(step: &Step, cx: &Context<'_>) -> Result<Vec<Work>> {
         let what = format!("{} does not run {}: {why}", cx.target.name, step.op.name());
         unsupported(what).at(step.label.clone())
     })?;
+    if let Some(work) = exchange::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
+        return Ok(work);
+    }
     if let Some(work) = library::work(step, cx).map_err(|e| e.at(step.label.clone()))? {
         return Ok(work);
     }
@@ -356,6 +411,7 @@ impl Emit<'_> {
             arguments: self.arguments,
             grid: grid.map(|n| n as u32),
             threads,
+            shared: 0,
             early: true,
             scratch: 0,
             counts: 0,

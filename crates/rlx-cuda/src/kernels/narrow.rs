@@ -73,7 +73,7 @@ pub(super) fn by_library(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Wor
     let Some(x) = step.operands.first().filter(|_| step.part.is_none()) else {
         return Ok(None);
     };
-    let floats = floats(x.ty.dtype).filter(|floats| (cx.products)(*floats));
+    let floats = floats(x.ty.dtype).filter(|floats| cx.card.multiplies(*floats));
     let (Some(floats), (m, k)) = (floats, matrix(x)?) else { return Ok(None) };
     let mut work = Vec::new();
     for One { of: [x, w, y], bias, residual, map } in products(step)? {

@@ -2,7 +2,8 @@
 //!
 //! A head of `S` queries and keys and `E` elements takes `4 S S E` operations, and reads `8 S E` elements at least. In
 //! tiles of 64 queries on tensor cores its keys and values are read `S / 64` times, from a cache; a product of f32 is
-//! three of theirs. Few queries, wide heads and widths that are no whole steps have a block for each query.
+//! three of theirs, and 16-bit floats are multiplied as they are. Few queries, wide heads and widths that are no whole
+//! steps have a block for each query.
 
 use super::elements::stored;
 use super::takes::{self, Taken};
@@ -202,17 +203,21 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let parts = [include_str!("sdpa.cuh"), include_str!("sdpa_row.cuh")].concat();
     if let Some(keys) = tile {
         emit.size("TILE", keys)?;
-        let is_short = step.operands[0].ty.dtype != DType::F32;
-        emit.define("IS_SHORT", u8::from(is_short));
-        let text = [
-            include_str!("tf32.cuh"),
-            include_str!("four_lanes.cuh"),
-            &parts,
-            include_str!("sdpa_tile.cu"),
-        ]
-        .concat();
+        let (entry, products, text) = match halves(step, op) {
+            Some(kind) => {
+                emit.define("KIND", kind);
+                ("sdpa_halves", include_str!("halves_tile.cuh"), include_str!("sdpa_halves.cu"))
+            }
+            None => {
+                let is_short = step.operands[0].ty.dtype != DType::F32;
+                emit.define("IS_SHORT", u8::from(is_short));
+                ("sdpa_tile", include_str!("tf32.cuh"), include_str!("sdpa_tile.cu"))
+            }
+        };
+        let shared = concat!(include_str!("four_lanes.cuh"), include_str!("sdpa_weights.cuh"));
+        let text = [products, &parts, shared, text].concat();
         let blocks = product(&[own, of.queries.div_ceil(QUERIES)])?;
-        return Ok(vec![emit.kernel("sdpa_tile", &text, [blocks, 1, 1], THREADS as u32)?.alone()]);
+        return Ok(vec![emit.kernel(entry, &text, [blocks, 1, 1], THREADS as u32)?.alone()]);
     }
     let text = [parts.as_str(), include_str!("sdpa.cu")].concat();
     let blocks = product(&[own, of.queries])?;
@@ -224,6 +229,16 @@ const QUERIES: u64 = 64;
 const FEWEST: u64 = 16;
 /// Bytes of keys and values in shared memory.
 const SHARED: u64 = 48 << 10;
+
+/// The type of products of 16-bit floats, where heads are whole steps of theirs.
+fn halves(step: &Step, op: &Sdpa) -> Option<&'static str> {
+    let whole = op.head_dim.is_multiple_of(16) && op.v_head_dim.is_multiple_of(16);
+    match step.operands[0].ty.dtype {
+        DType::F16 if whole => Some("F16"),
+        DType::BF16 if whole => Some("Bf16"),
+        _ => None,
+    }
+}
 
 /// How many keys a tile on tensor cores has at a time, where heads are whole steps of these and begin at whole 16
 /// bytes.
@@ -238,7 +253,10 @@ fn keys_of_a_tile(emit: &Emit<'_>, step: &Step, op: &Sdpa, of: &Counts) -> Resul
             return Ok(None);
         }
     }
-    // Rows of keys and values are 8 and 4 floats longer than they have to be.
-    let bytes = |keys: u64| keys * (head + 8 + width + 4) * 4;
+    // Rows of keys and values are 8 and 4 floats longer than they have to be, those of halves 16 bytes.
+    let bytes = |keys: u64| match halves(step, op) {
+        Some(_) => keys * (head + width + 16) * 2,
+        None => keys * (head + 8 + width + 4) * 4,
+    };
     Ok(Some(if bytes(64) <= SHARED { 64 } else { 32 }))
 }

@@ -89,34 +89,7 @@ __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __
             }
         }
         float fade[2];
-#pragma unroll
-        for (u32 r = 0; r < 2; r++) {
-            u32 i = min(own + r * 8, QUERIES - 1);
-            float higher = most[r];
-#pragma unroll
-            for (u32 n = 0; n < TILE / 4; n++) {
-                float& score = scores[n / 2][r * 2 + n % 2];
-                u32 j = j0 + n / 2 * 8 + 2 * t + n % 2;
-                if (j >= start[r] && j < end[r]) {
-                    score = capped(score * SCALE);
-                    score = MASKED(score, b, h, i, j);
-                } else {
-                    score = MINUS_INFINITY;
-                }
-                higher = fmaxf(higher, score);
-            }
-            higher = most_of_four(higher);
-            float base = base_of(higher);
-            fade[r] = __expf(most[r] - base);
-            most[r] = higher;
-            total[r] *= fade[r];
-#pragma unroll
-            for (u32 n = 0; n < TILE / 4; n++) {
-                float& score = scores[n / 2][r * 2 + n % 2];
-                score = __expf(score - base);
-                total[r] += score;
-            }
-        }
+        weigh(scores, start, end, most, total, fade, own, j0, h, b MASK_ARGUMENTS);
         // Keys 2 t and 2 t + 1 of each eight are the products' t and t + 4.
         float a[TILE / 8][4], a_low[TILE / 8][4];
 #pragma unroll

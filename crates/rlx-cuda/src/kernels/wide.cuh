@@ -13,15 +13,15 @@ __device__ __forceinline__ float from_one(u32 word, u32 j) {
 __device__ __forceinline__ u32 bit_a_byte(u32 bits) { return (bits & 15) * 0x00204081u & 0x01010101u; }
 
 // Words from an even place on.
-template <u32 N>
-__device__ __forceinline__ void words_at(const u8* at, u32 y[N]) {
+template <u32 COUNT>
+__device__ __forceinline__ void words_at(const u8* at, u32 y[COUNT]) {
     const u32* words = (const u32*)(at - (size_t(at) & 2));
-    u32 by = (size_t(at) & 2) * 8, x[N + 1];
+    u32 by = (size_t(at) & 2) * 8, x[COUNT + 1];
 #pragma unroll
-    for (u32 i = 0; i < N; i++) x[i] = words[i];
-    x[N] = by ? words[N] : 0;
+    for (u32 i = 0; i < COUNT; i++) x[i] = words[i];
+    x[COUNT] = by ? words[COUNT] : 0;
 #pragma unroll
-    for (u32 i = 0; i < N; i++) y[i] = __funnelshift_r(x[i], x[i + 1], by);
+    for (u32 i = 0; i < COUNT; i++) y[i] = __funnelshift_r(x[i], x[i + 1], by);
 }
 
 // Types that are read by eight.

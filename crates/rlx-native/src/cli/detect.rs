@@ -3,7 +3,6 @@
 use super::progress::ProgressLine;
 use super::segment::{Found, SegmentArgs, found, numbered, png, runs};
 use super::{print_json, print_text};
-use crate::devices::DeviceRow;
 use crate::network::CheckpointFiles;
 use crate::new_file::NewFile;
 use crate::segment::{Question, find, look, segmenter};
@@ -32,7 +31,6 @@ struct Detected<'a> {
 pub(super) fn detect(
     args: &SegmentArgs,
     files: &CheckpointFiles,
-    row: &DeviceRow,
     picture: &Image,
 ) -> Result<ExitCode> {
     if !args.points.is_empty() {
@@ -46,10 +44,8 @@ pub(super) fn detect(
         threshold: args.threshold.unwrap_or(THRESHOLD),
     };
     question.check(size)?;
-    let device = (row.open)(&args.device.open_options())?;
-    let mut line = ProgressLine::new("loading");
-    let mut segmenter = segmenter(files, row, device, &mut |done, total| line.show(done, total))?;
-    line.clear();
+    let mut segmenter =
+        args.device.load(|(row, device), progress| segmenter(files, row, device, progress))?;
     let mut line = ProgressLine::new("looking");
     line.share(0.0);
     let seen = look(&mut segmenter, picture).map_err(|e| match e.at.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::progress::ProgressLine;
 use super::{print_json, print_text};
+use crate::auto::{self, Auto, Opened, Timed, Why};
 use crate::devices::{DEVICES, DeviceRow, OpenOptions};
 use crate::new_file::NewFile;
 use crate::report::MOST_BYTES;
@@ -51,10 +52,16 @@ struct Row {
     target: Option<String>,
     /// Why it is not available.
     reason: Option<String>,
+    /// Whether it is the one that `--device auto` takes.
+    auto: bool,
+    /// Milliseconds of two products of packed weights, of one row and of a prompt's, where devices were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    times: Option<Timed>,
 }
 
 pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
     let mut rows = Vec::new();
+    let mut there: Vec<Opened> = Vec::new();
     let options = OpenOptions { adapter: args.adapter.clone(), ..OpenOptions::default() };
     for row in DEVICES {
         let mut opened = (row.open)(&options);
@@ -75,8 +82,21 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             tuning: info.and_then(|i| i.tuning),
             tuning_from: from.transpose()?.map(|from| from.to_string()),
             target: opened.as_ref().ok().map(|device| device.target().describe()),
-            reason: opened.err().map(|e| e.to_string()),
+            reason: opened.as_ref().err().map(|e| e.to_string()),
+            auto: false,
+            times: None,
         });
+        there.extend(opened.map(|device| (row, device)));
+    }
+    let Auto { row: fastest, why, .. } = auto::among(&there, &options, args.tune)?;
+    for row in &mut rows {
+        row.auto = row.device == fastest.name;
+        row.times = match &why {
+            Why::Measured(comparison) | Why::Remembered(comparison) => {
+                comparison.devices.iter().find(|t| t.device == row.device).cloned()
+            }
+            Why::Named | Why::Only => None,
+        };
     }
     if args.json {
         print_json(&rows)?;
@@ -103,6 +123,7 @@ pub fn devices(args: &DevicesArgs) -> Result<ExitCode> {
             print_text(&format!("{:<10} {target}\n", ""))?;
         }
     }
+    print_text(&format!("{:<10} {}, {why}\n", auto::AUTO, fastest.name))?;
     Ok(ExitCode::SUCCESS)
 }
 

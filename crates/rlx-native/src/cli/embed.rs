@@ -115,7 +115,7 @@ fn texts(args: &[String]) -> Result<Vec<String>> {
 }
 
 pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
-    let row = args.device.row()?;
+    args.device.check()?;
     let texts = texts(&args.texts)?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let files = CheckpointFiles::open(&args.model)?;
@@ -126,12 +126,9 @@ pub fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         activations: args.activations,
     };
     let precision = args.precision.map(Floats::precision);
-    let device = (row.open)(&args.device.open_options())?;
-    let mut line = ProgressLine::new("loading");
-    let mut embedder = embedder(&files, row, device, (&options, precision), &mut |done, total| {
-        line.show(done, total)
+    let mut embedder = args.device.load(|(row, device), progress| {
+        embedder(&files, row, device, (&options, precision), progress)
     })?;
-    line.clear();
     let mut line = ProgressLine::new("embedding");
     let mut show = |done: usize, all: usize| {
         line.share(done as f64 / all as f64);

@@ -52,12 +52,10 @@ struct Extracted<'a> {
 }
 
 pub fn features(args: &FeaturesArgs) -> Result<ExitCode> {
-    let row = args.device.row()?;
+    args.device.check()?;
     let files = CheckpointFiles::open(&args.model)?;
-    let device = (row.open)(&args.device.open_options())?;
-    let mut line = ProgressLine::new("loading");
-    let mut extractor = extractor(&files, row, device, &mut |done, total| line.show(done, total))?;
-    line.clear();
+    let mut extractor =
+        args.device.load(|(row, device), progress| extractor(&files, row, device, progress))?;
     let mut line = ProgressLine::new("looking");
     let mut all: Vec<Features> = Vec::with_capacity(args.images.len());
     for (i, path) in args.images.iter().enumerate() {

@@ -38,7 +38,7 @@ pub struct FidelityArgs {
     device: DeviceArgs,
     /// The device to compare with, which runs with activations and caches of f32: as --device names them.
     /// `reference` is the truth, and too slow for real models
-    #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
+    #[arg(long, value_name = "D", default_value = devices::CPU)]
     reference: String,
     /// Number of positions in the caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -131,7 +131,7 @@ pub fn fidelity(args: &FidelityArgs) -> Result<ExitCode> {
     let source = CheckpointFiles::open(&args.model)?;
     let tokenizer = source.language()?.tokenizer;
     let tokens = tokens(args, &tokenizer)?;
-    let device = (row.open)(&args.device.open_options())?;
+    let (_, device) = args.device.open()?;
     // Two models on one device share its threads: those of another would wait beside them.
     let reference_device = if row.name == reference_row.name {
         device.clone()

@@ -234,7 +234,7 @@ pub fn graph(args: &GraphArgs) -> Result<ExitCode> {
     }
     let name = entry.name.clone();
     let arrays = arrays(&inputs, &wanted)?;
-    let device = (row.open)(&args.device.open_options())?;
+    let (row, device) = args.device.open()?;
     let mut line = ProgressLine::new("loading");
     let mut show = |done: u64, total: u64| line.show(done, total);
     let mut session = network.open(row, device, &options, &mut show)?;

@@ -95,7 +95,7 @@ impl Shown {
 }
 
 pub fn imagine(args: &ImagineArgs) -> Result<ExitCode> {
-    let row = args.device.row()?;
+    args.device.check()?;
     if args.out.extension().is_none_or(|e| !e.eq_ignore_ascii_case("png")) {
         return Err(Error::usage("--out: a picture is written as PNG")
             .at(args.out.display().to_string())
@@ -117,7 +117,7 @@ pub fn imagine(args: &ImagineArgs) -> Result<ExitCode> {
         guidance: args.guidance,
         ..ImagineOptions::default()
     };
-    let device = (row.open)(&args.device.open_options())?;
+    let (row, device) = args.device.open()?;
     let begun = Instant::now();
     let mut shown = Shown { line: ProgressLine::new("loading"), verb: "loading", steps: 0 };
     let picture = pipeline.imagine(&args.prompt, &options, row, &device, &mut |stage| {

@@ -1,13 +1,15 @@
 //! Command-line options that several commands share.
 
 use super::progress::ProgressLine;
-use crate::devices::{self, DeviceRow, OpenOptions};
+use crate::auto::{self, AUTO, Opened, Why};
+use crate::devices::{self, CPU, DeviceRow, OpenOptions};
 use crate::files::ModelSource;
 use crate::form::Form;
 use crate::load::{LoadOptions, Model, load};
 use crate::network::CheckpointFiles;
 use crate::tools::profile::{check_device, from_toml_path};
 use clap::{Args, ValueEnum};
+use core::cell::RefCell;
 use rlx_core::profile::CompileProfile;
 use rlx_core::runtime::generate::engine::{BlockOptions, GenerateOptions};
 use rlx_core::sample::SampleParams;
@@ -90,9 +92,13 @@ pub enum Overflow {
 /// Options that choose and open a device.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Device: reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda
-    #[arg(long, value_name = "D", default_value = devices::DEFAULT)]
+    /// Device: auto, reference, cpu, webgpu, cuda, rocm, metal, mlx, tpu, xla-cpu or xla-cuda; cuda:1 is the second
+    /// card. `auto` is the fastest of this machine's, measured once: `rlx devices` says which
+    #[arg(long, value_name = "D", default_value = AUTO)]
     pub device: String,
+    /// Numbers of the cards of cuda that run the model together, such as 0,1 [default: the first alone]
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub devices: Vec<u16>,
     /// Number of threads of the CPU device [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -102,20 +108,124 @@ pub struct DeviceArgs {
     /// PJRT plugin of the devices tpu, xla-cpu and xla-cuda [default: PJRT_PLUGIN, else libtpu.so]
     #[arg(long, value_name = "FILE")]
     pub plugin: Option<PathBuf>,
+    /// What `auto` is, once that was asked.
+    #[arg(skip)]
+    auto: RefCell<Option<Opened>>,
 }
 
+/// What a GPU may meet where the CPU, which has every operator, would not.
+const FAULTS: [Code; 5] =
+    [Code::CheckFailed, Code::OutOfMemory, Code::DeviceLost, Code::Internal, Code::Unsupported];
+
 impl DeviceArgs {
+    /// The row of the device; of `auto`, which is opened for that, the fastest one's.
     pub fn row(&self) -> Result<&'static DeviceRow> {
-        devices::find(&self.device)
+        if self.device == AUTO { Ok(self.open()?.0) } else { self.named() }
+    }
+
+    /// The device's name, and the number of the card that follows it.
+    fn parts(&self) -> (&str, Option<&str>) {
+        match self.device.split_once(':') {
+            Some((name, card)) => (name, Some(card)),
+            None => (&self.device, None),
+        }
+    }
+
+    fn named(&self) -> Result<&'static DeviceRow> {
+        let (name, card) = self.parts();
+        let row = devices::find(name).map_err(|e| {
+            let hint = e.hint.replacen("devices: ", "devices: auto, ", 1);
+            e.hint(hint)
+        })?;
+        if !row.cards && (card.is_some() || !self.devices.is_empty()) {
+            return Err(no_numbers(name));
+        }
+        match card {
+            Some(card) if card.parse::<u16>().is_err() => {
+                Err(Error::usage(format!("`{card}` is no number of a card"))
+                    .hint("cards are numbered from 0: --device cuda:1 is the second"))
+            }
+            Some(_) if !self.devices.is_empty() => {
+                let what = format!("--device {} names a card, --devices others", self.device);
+                Err(Error::usage(what).hint("leave one of them out"))
+            }
+            _ => Ok(row),
+        }
+    }
+
+    /// Fails for a name that no device has, and opens none.
+    pub fn check(&self) -> Result<()> {
+        match self.device == AUTO {
+            true if !self.devices.is_empty() => Err(no_numbers(AUTO)),
+            true => Ok(()),
+            false => self.named().map(drop),
+        }
+    }
+
+    /// Opens the device.
+    pub fn open(&self) -> Result<Opened> {
+        if self.device != AUTO {
+            let row = self.named()?;
+            return Ok((row, (row.open)(&self.open_options())?));
+        }
+        self.check()?;
+        if let Some(opened) = &*self.auto.borrow() {
+            return Ok(opened.clone());
+        }
+        let auto = auto::open(&self.open_options())?;
+        if let Why::Measured(_) = auto.why {
+            note(&format!("auto is {}, {}", auto.row.name, auto.why));
+        }
+        Ok(self.auto.borrow_mut().insert((auto.row, auto.device)).clone())
+    }
+
+    /// Opens the device and loads something onto it, with a line of progress. Where nobody named a device and the
+    /// fastest one does not hold or run it, the CPU gets it.
+    pub fn load<T>(
+        &self,
+        mut load: impl FnMut(Opened, &mut dyn FnMut(u64, u64)) -> Result<T>,
+    ) -> Result<T> {
+        let mut once = |opened| {
+            let mut line = ProgressLine::new("loading");
+            let loaded = load(opened, &mut |done, total| line.show(done, total));
+            line.clear();
+            loaded
+        };
+        let opened = self.open()?;
+        let row = opened.0;
+        match once(opened) {
+            Err(e) if self.device == AUTO && row.name != CPU && FAULTS.contains(&e.code) => {
+                note(&format!("not used: {}: {}", row.name, e.what));
+                let row = devices::find(CPU)?;
+                let opened = (row, (row.open)(&self.open_options())?);
+                self.auto.replace(Some(opened.clone()));
+                once(opened)
+            }
+            loaded => loaded,
+        }
     }
 
     pub fn open_options(&self) -> OpenOptions {
+        let one = self.parts().1.and_then(|card| card.parse().ok());
         OpenOptions {
             threads: self.threads.map(usize::from),
             adapter: self.adapter.clone(),
             plugin: self.plugin.clone(),
+            cards: one.into_iter().chain(self.devices.iter().copied()).map(usize::from).collect(),
         }
     }
+}
+
+/// The error of numbers of cards for a device that has none.
+fn no_numbers(device: &str) -> Error {
+    Error::usage(format!("cards are chosen by number, and the device {device} has no numbers"))
+        .hint("add --device cuda, or leave the numbers out")
+}
+
+/// Says something beside the answer.
+fn note(text: &str) {
+    // Failing to print it is not an error.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Options that choose a model, its device and how it is compiled.
@@ -185,17 +295,13 @@ impl ModelArgs {
 
     /// Opens the device, then the files, and loads. On a terminal a long load shows its progress.
     pub fn load(&self, logits: bool) -> Result<Model> {
-        let row = self.row()?;
-        let options = self.load_options(logits)?;
-        let device = (row.open)(&self.open_options())?;
+        self.device.open()?;
         let source = self.source()?;
-        let mut progress = ProgressLine::new("loading");
-        let model = load(&source, row, device, &options, &mut |done, total| {
-            progress.show(done, total);
+        let model = self.device.load(|(row, device), progress| {
+            load(&source, row, device, &self.load_options(logits)?, progress)
         })?;
-        progress.clear();
         for why in model.engine.info().demoted {
-            let _ = writeln!(std::io::stderr().lock(), "not used: {why}");
+            note(&format!("not used: {why}"));
         }
         Ok(model)
     }

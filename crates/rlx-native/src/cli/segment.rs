@@ -169,7 +169,7 @@ pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
         Some(_) => Vec::new(),
         None => prompts(&args.points, &args.boxes.iter().map(|b| b.0).collect::<Vec<_>>())?,
     };
-    let row = args.device.row()?;
+    args.device.check()?;
     let picture = image::read(&args.image)?;
     let size = [picture.width(), picture.height()];
     for prompt in &prompts {
@@ -178,15 +178,13 @@ pub fn segment(args: &SegmentArgs) -> Result<ExitCode> {
     let files = CheckpointFiles::open(&args.model)?;
     let facts = models::open(&files.checkpoint())?.facts();
     if Segmenter::takes_words(&facts) {
-        return detect::detect(args, &files, row, &picture);
+        return detect::detect(args, &files, &picture);
     }
     if facts.task == Task::Segment {
         without_words(args, facts.family)?;
     }
-    let device = (row.open)(&args.device.open_options())?;
-    let mut line = ProgressLine::new("loading");
-    let mut segmenter = segmenter(&files, row, device, &mut |done, total| line.show(done, total))?;
-    line.clear();
+    let mut segmenter =
+        args.device.load(|(row, device), progress| segmenter(&files, row, device, progress))?;
     let mut line = ProgressLine::new("looking");
     line.share(0.0);
     let seen = look(&mut segmenter, &picture).map_err(|e| match e.at.is_empty() {

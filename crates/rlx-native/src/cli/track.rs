@@ -87,7 +87,7 @@ fn prepare(folder: &Path, frames: usize, things: usize, force: bool) -> Result<(
 
 pub fn track(args: &TrackArgs) -> Result<ExitCode> {
     let prompts = prompts(&args.points, &args.boxes)?;
-    let row = args.device.row()?;
+    args.device.check()?;
     let first = image::read(&args.frames[0])?;
     let size = [first.width(), first.height()];
     for prompt in &prompts {
@@ -98,10 +98,8 @@ pub fn track(args: &TrackArgs) -> Result<ExitCode> {
         prepare(folder, count, things, args.force)?;
     }
     let files = CheckpointFiles::open(&args.model)?;
-    let device = (row.open)(&args.device.open_options())?;
-    let mut line = ProgressLine::new("loading");
-    let mut follower = follower(&files, row, device, &mut |done, total| line.show(done, total))?;
-    line.clear();
+    let mut follower =
+        args.device.load(|(row, device), progress| follower(&files, row, device, progress))?;
     let mut film = follower.film(&first, &prompts, count as u64)?;
     let mut line = ProgressLine::new("following");
     let mut first = Some(first);

@@ -69,15 +69,11 @@ impl Spoken {
 }
 
 pub fn transcribe(args: &TranscribeArgs) -> Result<ExitCode> {
-    let row = args.device.row()?;
+    args.device.check()?;
     let files = CheckpointFiles::open(&args.model)?;
-    let device = (row.open)(&args.device.open_options())?;
-    let mut line = ProgressLine::new("loading");
-    let mut transcriber =
-        transcriber(&files, row, device, args.piece_seconds, &mut |done, total| {
-            line.show(done, total);
-        })?;
-    line.clear();
+    let mut transcriber = args.device.load(|(row, device), progress| {
+        transcriber(&files, row, device, args.piece_seconds, progress)
+    })?;
     let mut sounds = Vec::new();
     for path in &args.sounds {
         let file = path.display().to_string();

@@ -2,73 +2,43 @@
 
 use super::options::{DeviceArgs, Kv};
 use super::{print_json, print_text};
-use crate::tools::verify::{Comparison, Report, verify_formats, verify_model};
+use crate::tools::verify::{
+    Report, Verified, Wanted, verify_answers, verify_formats, verify_model,
+};
 use clap::Args;
 use rlx_core::types::DType;
 use rlx_core::{Code, Error, Result};
-use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// A folder with config.json, model.safetensors and io.safetensors; or a .safetensors file
-    /// with <TYPE>.bytes and <TYPE>.f32, which the reference decodes on any device
+    /// A folder with config.json, model.safetensors and io.safetensors; a language model's GGUF file, with a record of
+    /// llama.cpp's; or a .safetensors file with <TYPE>.bytes and <TYPE>.f32, which the reference decodes on any device
     #[arg(value_name = "DIR")]
     path: PathBuf,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Element type of the caches; others than f32 have wider tolerances [default: f32, as recorded]
+    /// Element type of the caches; others than f32 have wider tolerances [default: f32, as recorded; for answers the
+    /// device's usual]
     #[arg(long, value_name = "TYPE")]
     kv: Option<Kv>,
     /// Also compare what the model has between its layers with the record's layer.*, and name the first that
     /// differs
     #[arg(long)]
     layers: bool,
+    /// For a GGUF file: the record of its logits or answers [default: NAME.json, else expected.json beside it]
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// For a GGUF file with a record of answers: only ask the first N questions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    questions: Option<u32>,
     /// For a file of block formats: only check these types, such as Q4_0,Q8_0
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    name: &'a str,
-    elements: usize,
-    /// Null if it is infinite, or the output was skipped.
-    largest_difference: f64,
-    relative: f64,
-    cosine: f64,
-    tolerance: f64,
-    ok: bool,
-    skipped: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct Verified<'a> {
-    family: &'a str,
-    device: &'a str,
-    adapter: &'a str,
-    ok: bool,
-    /// With `--layers`; null if none does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_layer_that_differs: Option<Option<&'a str>>,
-    outputs: Vec<Row<'a>>,
-}
-
-fn row(c: &Comparison) -> Row<'_> {
-    Row {
-        name: &c.name,
-        elements: c.elements,
-        largest_difference: c.difference,
-        relative: c.relative,
-        cosine: c.cosine,
-        tolerance: c.tolerance,
-        ok: c.passes(),
-        skipped: c.skipped.as_deref(),
-    }
 }
 
 fn table(report: &Report) -> String {
@@ -98,15 +68,30 @@ fn table(report: &Report) -> String {
 }
 
 pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let device_row = args.device.row()?;
+    args.device.check()?;
     let is_dir = args.path.is_dir();
+    let is_gguf = args.path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
+    if !is_gguf && (args.record.is_some() || args.questions.is_some()) {
+        return Err(Error::usage("--record and --questions are for a GGUF file"));
+    }
     let report = if is_dir {
         if !args.types.is_empty() {
             return Err(Error::usage("--types is for a file of block formats, not for a folder"));
         }
-        let device = (device_row.open)(&args.device.open_options())?;
+        let (device_row, device) = args.device.open()?;
         let kv = args.kv.map_or(DType::F32, Kv::dtype);
         verify_model(&args.path, device_row, device, kv, args.layers)?
+    } else if is_gguf {
+        if !args.types.is_empty() || args.layers {
+            return Err(Error::usage("--types and --layers are not for a GGUF file"));
+        }
+        let wanted = Wanted {
+            record: args.record.clone(),
+            questions: args.questions.map(|n| n as usize),
+            kv: args.kv.map(Kv::dtype),
+        };
+        let (device_row, device) = args.device.open()?;
+        verify_answers(&args.path, device_row, device, &wanted)?
     } else {
         if args.kv.is_some() {
             return Err(Error::usage(
@@ -121,14 +106,7 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let failed = report.outputs.iter().filter(|c| !c.passes()).count();
     let first = report.first_layer_that_differs();
     if args.json {
-        print_json(&Verified {
-            family: &report.family,
-            device: &report.info.kind,
-            adapter: &report.info.adapter,
-            ok: failed == 0,
-            first_layer_that_differs: args.layers.then(|| first.map(|c| c.name.as_str())),
-            outputs: report.outputs.iter().map(row).collect(),
-        })?;
+        print_json(&Verified::of(&report, args.layers))?;
     } else {
         print_text(&table(&report))?;
     }
@@ -144,6 +122,9 @@ pub fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     };
     let (what, hint) = match first {
         _ if differ == 0 => (what, "the table says why"),
+        _ if is_gguf => {
+            (what, "a folder with io.safetensors is compared layer by layer, with --layers")
+        }
         _ if !is_dir => (what, "choose the types to check with --types"),
         _ if !args.layers => (what, "add --layers: it names the first layer that differs"),
         Some(layer) => {

@@ -11,19 +11,26 @@
 //! images), `verify/sound.rs` (transcripts), `verify/segment.rs` (masks), `verify/track.rs` (of films)
 //! and `verify/imagine.rs` (images).
 //!
+//! A language model in a GGUF file is compared with what llama.cpp recorded: `verify/answers.rs`.
+//!
 //! A file of block formats is decoded by the reference executor, whichever device is named: other
 //! executors read packed weights inside their matmuls, and parity tests compare those.
 
+mod answers;
 mod blocks;
 mod detect;
 mod encoder;
 mod features;
 mod imagine;
+mod json;
 mod layers;
 mod lengths;
 mod segment;
 mod sound;
 mod track;
+
+pub use answers::{Wanted, verify_answers};
+pub use json::Verified;
 
 use crate::block_on::block_on;
 use crate::devices::DeviceRow;

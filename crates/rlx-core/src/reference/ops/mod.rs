@@ -73,6 +73,8 @@ mod zip;
 mod audio;
 #[cfg(feature = "linalg")]
 mod linalg;
+#[cfg(feature = "parallel")]
+mod parallel;
 #[cfg(feature = "quant")]
 mod quant;
 #[cfg(feature = "vision")]

@@ -5,6 +5,8 @@
 //! whose answer comes from [`Device::poll`].
 
 pub mod graph;
+#[cfg(feature = "parallel")]
+pub mod group;
 pub mod shared;
 pub mod table;
 

@@ -4,12 +4,17 @@
 //! come in any order; a table per shard says where its ranges go. Small tensors that others are made from stay
 //! on the host, and those that a tensor is packed of do until both are there.
 
+#[cfg(feature = "parallel")]
+mod shares;
+
 use crate::error::{Error, Result};
 use crate::ir::recipe::Recipe;
 use crate::order;
 use crate::plan::{Entry, Origin, PACKED, Piece, WeightPlan};
 use crate::reference::make::make;
 use crate::runtime::device::{AnyId, Bytes, Device, ModelId, Placed, Ticket};
+#[cfg(feature = "parallel")]
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -28,6 +33,19 @@ pub enum Destination {
     Device(Placed),
     /// The host, under this name.
     Host(String),
+    /// A device buffer, which gets the first `run` bytes of every `stride`.
+    #[cfg(feature = "parallel")]
+    Rows {
+        /// Where the first goes.
+        at: Placed,
+        /// Bytes that go there.
+        run: u64,
+        /// Bytes from the start of one run to that of the next.
+        stride: u64,
+    },
+    /// The same for another rank of a group than the first.
+    #[cfg(feature = "parallel")]
+    Rank(u32, Box<Destination>),
 }
 
 /// A range of a shard and where it goes.
@@ -54,7 +72,30 @@ fn pieces(entry: &Entry) -> Vec<(Piece, Placed)> {
 
 /// The ranges of a shard that the plan needs, sorted by file offset.
 pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
+    let mut out = of_plan(plan, shard);
+    #[cfg(feature = "parallel")]
+    for (rank, plan) in (1..).zip(shares::plans(plan)) {
+        let wrapped = |p: Placement| {
+            let to = Destination::Rank(rank, Box::new(p.to));
+            Placement { to, ..p }
+        };
+        out.extend(of_plan(&plan, shard).into_iter().map(wrapped));
+    }
+    order::sort_by_key(&mut out, |p| p.file_offset);
+    out
+}
+
+/// The same of one rank, in no order.
+fn of_plan(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
     let mut out = Vec::new();
+    #[cfg(feature = "parallel")]
+    for (e, rows) in plan.entries.iter().filter_map(|e| Some((e, e.rows()?))) {
+        if rows.shard == shard {
+            let at = Placed { buffer: e.buffer, offset: e.offset };
+            let to = Destination::Rows { at, run: rows.run, stride: rows.stride };
+            out.push(Placement { file_offset: rows.offset, bytes: rows.span(), to });
+        }
+    }
     for e in &plan.entries {
         for (piece, at) in pieces(e).into_iter().filter(|(piece, _)| piece.shard == shard) {
             let to = Destination::Device(at);
@@ -65,7 +106,6 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
         let to = Destination::Host(h.name.clone());
         out.push(Placement { file_offset: h.offset, bytes: h.bytes, to });
     }
-    order::sort_by_key(&mut out, |p| p.file_offset);
     out
 }
 
@@ -73,6 +113,15 @@ pub fn placements(plan: &WeightPlan, shard: u32) -> Vec<Placement> {
 struct Packing {
     bytes: Vec<u8>,
     to: Vec<(Placed, Range<usize>)>,
+}
+
+/// Adds where bytes of a packed tensor go, from one of its bytes on, as slices that a device takes at once.
+fn slices(at: Placed, from: u64, bytes: u64, to: &mut Vec<(Placed, Range<usize>)>) {
+    for skip in (0..bytes).step_by(SLICE) {
+        let n = (bytes - skip).min(SLICE as u64);
+        let start = (from + skip) as usize;
+        to.push((Placed { offset: at.offset + skip, ..at }, start..start + n as usize));
+    }
 }
 
 /// Loads weights to a device. Dropping it before [`keep`](Self::keep) frees them.
@@ -93,6 +142,8 @@ pub struct Loader {
     /// File bytes still to come.
     missing: u64,
     kept: bool,
+    #[cfg(feature = "parallel")]
+    shares: shares::Shares,
 }
 
 impl Loader {
@@ -103,20 +154,34 @@ impl Loader {
     pub fn new(device: Arc<dyn Device>, plan: WeightPlan) -> Result<Self> {
         let plan = Arc::new(plan);
         let (model, ticket) = device.allocate(plan.clone())?;
+        let loader = Self::of(device, plan, model, Some(ticket));
+        #[cfg(feature = "parallel")]
+        let loader = loader.with_ranks();
+        Ok(loader)
+    }
+
+    fn of(
+        device: Arc<dyn Device>,
+        plan: Arc<WeightPlan>,
+        model: ModelId,
+        memory: Option<Ticket>,
+    ) -> Self {
         let is_made = |e: &Entry| matches!(e.origin, Origin::Made(_));
         let files: u64 = plan.entries.iter().filter(|e| !is_made(e)).map(|e| e.bytes).sum();
-        Ok(Loader {
+        Loader {
             model,
-            memory: Some(ticket),
+            memory,
             host: BTreeMap::new(),
             computed: (0..plan.entries.len()).filter(|&i| is_made(&plan.entries[i])).collect(),
             unpacked: (0..plan.packed.len()).collect(),
             packing: None,
             missing: files + plan.host.iter().map(|h| h.bytes).sum::<u64>(),
             kept: false,
+            #[cfg(feature = "parallel")]
+            shares: shares::Shares::default(),
             device,
             plan,
-        })
+        }
     }
 
     /// Waits until the weights' memory is there. Bytes may be put only then.
@@ -162,6 +227,10 @@ impl Loader {
     ) -> Poll<Result<()>> {
         let n = bytes.as_slice().len() as u64;
         match to {
+            #[cfg(feature = "parallel")]
+            Destination::Rank(..) | Destination::Rows { .. } => {
+                return self.poll_put_share(to, skip, bytes, cx);
+            }
             Destination::Device(at) => {
                 let at = Placed { buffer: at.buffer, offset: at.offset + skip };
                 match self.device.poll_put(self.model, at, bytes, cx) {
@@ -217,16 +286,14 @@ impl Loader {
         let Some((values, scales)) = parts(i) else { return Ok(None) };
         let bytes = packed.packing.pack(values, scales)?;
         let mut to = Vec::new();
+        #[cfg(feature = "parallel")]
+        let bytes = shares::of_packed(&plan.entries, packed.place, bytes, &mut to)?;
         for (piece, at) in plan.entries.iter().flat_map(pieces) {
             let from = piece.offset.checked_sub(packed.place.offset);
             let own =
                 |from: &u64| piece.shard == PACKED && from + piece.bytes <= packed.place.bytes;
             let Some(from) = from.filter(own) else { continue };
-            for skip in (0..piece.bytes).step_by(SLICE) {
-                let n = (piece.bytes - skip).min(SLICE as u64);
-                let start = (from + skip) as usize;
-                to.push((Placed { offset: at.offset + skip, ..at }, start..start + n as usize));
-            }
+            slices(at, from, piece.bytes, &mut to);
         }
         to.reverse();
         for (name, _) in [&packed.packing.values, &packed.packing.scales] {
@@ -251,6 +318,10 @@ impl Loader {
     /// # Errors
     /// `BadFile` if bytes are missing; errors of the device.
     pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        #[cfg(feature = "parallel")]
+        if let Err(e) = ready!(self.poll_finish_shares(cx)) {
+            return Poll::Ready(Err(e));
+        }
         if let Err(e) = ready!(self.poll_packed(cx)) {
             return Poll::Ready(Err(e));
         }

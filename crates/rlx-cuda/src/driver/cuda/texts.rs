@@ -109,6 +109,15 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&unfinished, path)
 }
 
+/// The line by which a kernel's text says that it needs bulk copies, which cards have since 9.0.
+pub(crate) const BULK_COPIES: &str = "#define BULK_COPIES ";
+
+/// The architectures that a folder has a kernel for.
+fn architectures(source: &str) -> impl Iterator<Item = u32> {
+    let least = if source.contains(BULK_COPIES) { 90 } else { 0 };
+    ARCHITECTURES.into_iter().filter(move |arch| *arch >= least)
+}
+
 fn path(folder: &Path, arch: u32, source: &str, entry: &str) -> PathBuf {
     let key = hash([source, option(arch).as_str()].into_iter());
     folder.join(format!("{entry}-{key:016x}.ptx"))
@@ -139,7 +148,7 @@ impl Texts {
         let Some(folder) = self.folders.kernels.as_ref().filter(|_| self.compiler) else {
             return Ok(());
         };
-        for arch in ARCHITECTURES {
+        for arch in architectures(source) {
             let path = path(folder, arch, source, entry);
             if !path.exists() {
                 let ptx = ptx_for(arch, source, entry)?;
@@ -167,7 +176,7 @@ impl Texts {
         }
         if !self.compiler {
             let folder = self.folders.kernels.as_deref().unwrap_or(Path::new(""));
-            for arch in ARCHITECTURES.into_iter().filter(|arch| *arch <= self.arch) {
+            for arch in architectures(source).filter(|arch| *arch <= self.arch) {
                 if let Some(ptx) = read(&path(folder, arch, source, entry))? {
                     return Ok(of(ptx, arch));
                 }

@@ -61,7 +61,7 @@ pub struct InspectArgs {
     #[arg(long, value_name = "FILE", requires = "path")]
     weights: Option<PathBuf>,
     /// Target: a device's name, as --device has them, or one with limits, such as `webgpu binding=134217728`
-    #[arg(long, value_name = "T", default_value = devices::DEFAULT)]
+    #[arg(long, value_name = "T", default_value = devices::CPU)]
     target: String,
     /// Number of positions in a language model's caches [default: as the model was trained, at most 4096]
     #[arg(long, value_name = "N")]

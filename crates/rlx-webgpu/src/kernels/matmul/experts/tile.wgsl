@@ -55,6 +55,8 @@ fn grouped_matmul_tile(
     let tm = thread / 8u;
     let tn = thread % 8u;
     {{total}}
+    // Metal does not clear a workgroup's memory.
+    if thread == 0u { atomicStore(&found, 0u); }
     var next = 0u;
     loop {
         // The next pairs of this expert, until there are 32.
