@@ -168,6 +168,7 @@ const char* kinds_of(void (*)(A...)) {
 #define __builtin_amdgcn_uicmp(a, b, how) gcn::differ<how>(a, b, __LINE__)
 #define __builtin_amdgcn_fence(order, scope) ((void)0)
 #define __builtin_amdgcn_wave_barrier() ((void)emulator::exchange(emulator::EVERY_LANE, 0, __LINE__))
+#define __builtin_amdgcn_sched_barrier(what) ((void)0)
 #define __builtin_amdgcn_perm(high, low, which) gcn::bytes(high, low, which)
 #define __builtin_amdgcn_alignbit(high, low, by) gcn::aligned(high, low, by)
 #define __builtin_amdgcn_sdot4(a, b, c, clamps) gcn::dot4(a, b, c)

@@ -54,15 +54,22 @@ fn tiles_are_multiplied_by_every_layout() {
                 agrees_on(d, glu, &[x, ws[0].clone(), ws[1].clone()], 4e-6);
             }
         }
-        // Experts of 100 rows, two of each.
-        let bank = random_weights(&mut rng, DType::F16, 3 * 70, 64);
-        let bank = weight(DType::F16, &[3, 70, 64], bank);
+        // Experts of 100 rows, two of each: weights that are halves, that become halves, and f32.
         let ids: Vec<u8> = (0..200u32).flat_map(|i| (i * 7 % 3).to_le_bytes()).collect();
         let ty = Type::tensor(DType::U32, Shape::of(&[100, 2]));
         let ids = Operand { ty, bytes: ids, ..input(&[], &[0.0]) };
         let shares = input(&[100, 2], &rng.floats(200));
-        let x = input(&[100, 2, 64], &rng.floats(12_800));
-        agrees_on(d, GroupedMatMul::sum(), &[x, bank, ids, shares], 4e-6);
+        for (dtype, k, tolerance) in [
+            (DType::F16, 72u64, 4e-6),
+            (DType::F32, 72, 4e-6),
+            (DType::Block(BlockFormat::Q8_0), 64, 4e-4),
+        ] {
+            let bank = random_weights(&mut rng, dtype, 3 * 70, k as usize);
+            let bank = weight(dtype, &[3, 70, k], bank);
+            let x = input(&[100, 2, k], &rng.floats(200 * k as usize));
+            let operands = [x, bank, ids.clone(), shares.clone()];
+            agrees_on(d, GroupedMatMul::sum(), &operands, tolerance);
+        }
     });
 }
 

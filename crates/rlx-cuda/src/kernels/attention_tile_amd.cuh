@@ -37,9 +37,18 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
     u32 from, to, unused;
     seen_by(row0, past, len, from, unused);
     seen_by(min(row0 + TILE, len) - 1, past, len, unused, to);
-    OfHalves queries[GROUPS][HEAD / 16][parts];
     u32 start[GROUPS], end[GROUPS];
-    float factor[GROUPS], most[GROUPS], total[GROUPS];
+    float factor[GROUPS], inverse[GROUPS], most[GROUPS], total[GROUPS];
+    // Queries that a thread has no registers for are read again for each step of positions.
+    const bool stay = sizeof(OfHalves) * parts * GROUPS * (HEAD / 16) <= 256;
+    OfHalves queries[GROUPS][stay ? HEAD / 16 : 1][parts];
+    auto read = [&](u32 g, u32 j, OfHalves(&to)[parts]) {
+        const float* at = q + size_t(min(own + g * 16, len - 1)) * HEADS * HEAD + head * HEAD + j * 16 + element;
+        float e[LANE_ELEMENTS];
+#pragma unroll
+        for (u32 i = 0; i < LANE_ELEMENTS; i++) e[i] = at[i] * inverse[g];
+        split(e, to);
+    };
 #pragma unroll
     for (u32 g = 0; g < GROUPS; g++) {
         u32 row = own + g * 16;
@@ -56,14 +65,11 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
         // As in halves.cu.
         u32 exponent = __float_as_uint(most_of_column(largest)) >> 23;
         u32 field = exponent == 255u || exponent < 16u ? 127u : exponent - 14u;
-        float inverse = __uint_as_float((254u - field) << 23);
+        inverse[g] = __uint_as_float((254u - field) << 23);
         factor[g] = __uint_as_float(field << 23) * SCALE;
+        if (stay) {
 #pragma unroll
-        for (u32 j = 0; j < HEAD / 16; j++) {
-            float e[LANE_ELEMENTS];
-#pragma unroll
-            for (u32 i = 0; i < LANE_ELEMENTS; i++) e[i] = at[j * 16 + i] * inverse;
-            split(e, queries[g][j]);
+            for (u32 j = 0; j < HEAD / 16; j++) read(g, j, queries[g][stay ? j : 0]);
         }
     }
     Sums sums[GROUPS][HEAD / 16] = {};
@@ -74,12 +80,16 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
         Sums scores[GROUPS][TILE / 16] = {};
 #pragma unroll
         for (u32 j = 0; j < HEAD / 16; j++) {
+            if (!stay) {
+#pragma unroll
+                for (u32 g = 0; g < GROUPS; g++) read(g, j, queries[g][0]);
+            }
 #pragma unroll
             for (u32 n = 0; n < TILE / 16; n++) {
                 OfHalves of_keys[1];
                 load(of_keys[0], &ks[n * 16 + column][j * 16 + element]);
 #pragma unroll
-                for (u32 g = 0; g < GROUPS; g++) multiply(scores[g][n], of_keys, queries[g][j]);
+                for (u32 g = 0; g < GROUPS; g++) multiply(scores[g][n], of_keys, queries[g][stay ? j : 0]);
             }
         }
 #pragma unroll

@@ -158,6 +158,31 @@ __device__ __forceinline__ void as_elements(const Sums& d, float e[LANE_ELEMENTS
 #endif
 }
 
+// Keeps what is behind this line from being read before it. Operands of RDNA 3 take so many registers that those of
+// several products at once would not fit.
+__device__ __forceinline__ void go_on() {
+#if defined(__GFX11__)
+    __builtin_amdgcn_sched_barrier(0);
+#endif
+}
+
+// A block of 256 threads has a tile of 64 rows by 64 columns, a wavefront 16 or 32 rows by 32 columns: GROUPS_OF_TILE
+// times two products, whose sums a lane has one behind the other.
+constexpr unsigned GROUPS_OF_TILE = RLX_WARP / 32;
+__device__ __forceinline__ unsigned first_row_of_tile() { return threadIdx.x / RLX_WARP / 2 * 16 * GROUPS_OF_TILE; }
+__device__ __forceinline__ unsigned first_column_of_tile() { return threadIdx.x / RLX_WARP % 2 * 32; }
+__device__ __forceinline__ unsigned row_of_tile(unsigned i) {
+    return first_row_of_tile() + i / LANE_SUMS / 2 * 16 + row_of_sum(i % LANE_SUMS);
+}
+__device__ __forceinline__ unsigned column_of_tile(unsigned i) {
+    return first_column_of_tile() + i / LANE_SUMS % 2 * 16 + lane() % 16;
+}
+// Adds those of one step of a tile.
+__device__ __forceinline__ void add_step(float sums[16], const Sums (&step)[GROUPS_OF_TILE][2]) {
+#pragma unroll
+    for (unsigned i = 0; i < 16; i++) sums[i] += step[i / LANE_SUMS / 2][i / LANE_SUMS % 2][i % LANE_SUMS];
+}
+
 // The largest number and the sum of the lanes that have a column.
 __device__ __forceinline__ float most_of_column(float x) {
 #pragma unroll

@@ -84,20 +84,13 @@ struct Sums16 {
 };
 
 #ifdef HAS_MATRIX
-// AMD's products of matrices (hip_matrix.cuh), x as their rows and weights as their columns: a wavefront has 16 or 32
-// rows by 32 columns. Sums leave them after a step of k, as with tensor cores. Floats are floats on CDNA; RDNA has none,
-// and three parts of each, six products, would take longer than `fmaf`.
+// AMD's products of matrices (hip_matrix.cuh), x as their rows and weights as their columns. Sums leave them after a step
+// of k, as with tensor cores. Floats are floats on CDNA; RDNA has none, and three parts of each, six products, would take
+// longer than `fmaf`.
 template <class Operand>
 struct ByMatrix {
-    static const u32 GROUPS = WARP / 32;
-    static __device__ __forceinline__ u32 first_row() { return threadIdx.x / WARP / 2 * 16 * GROUPS; }
-    static __device__ __forceinline__ u32 first_column() { return threadIdx.x / WARP % 2 * 32; }
-    static __device__ __forceinline__ u32 row_of(u32 i) {
-        return first_row() + i / matrix::LANE_SUMS / 2 * 16 + matrix::row_of_sum(i % matrix::LANE_SUMS);
-    }
-    static __device__ __forceinline__ u32 column_of(u32 i) {
-        return first_column() + i / matrix::LANE_SUMS % 2 * 16 + matrix::lane() % 16;
-    }
+    static __device__ __forceinline__ u32 row_of(u32 i) { return matrix::row_of_tile(i); }
+    static __device__ __forceinline__ u32 column_of(u32 i) { return matrix::column_of_tile(i); }
     // What a lane has of 16 rows, or columns, from `first` on, and of 16 elements from k on.
     static __device__ __forceinline__ void fetch(Operand (&to)[1], const Tile& from, u32 first, u32 k) {
         float e[matrix::LANE_ELEMENTS];
@@ -107,24 +100,22 @@ struct ByMatrix {
         matrix::split(e, to);
     }
     static __device__ __forceinline__ void add(const Tile& xs, const Tile& ws, float sums[16]) {
-        matrix::Sums step[GROUPS][2] = {};
+        matrix::Sums step[matrix::GROUPS_OF_TILE][2] = {};
+        u32 row = matrix::first_row_of_tile(), column = matrix::first_column_of_tile();
 #pragma unroll
         for (u32 k = 0; k < STEP; k += 16) {
             Operand columns[2][1];
 #pragma unroll
-            for (u32 c = 0; c < 2; c++) fetch(columns[c], ws, first_column() + c * 16, k);
+            for (u32 c = 0; c < 2; c++) fetch(columns[c], ws, column + c * 16, k);
 #pragma unroll
-            for (u32 g = 0; g < GROUPS; g++) {
+            for (u32 g = 0; g < matrix::GROUPS_OF_TILE; g++) {
                 Operand rows[1];
-                fetch(rows, xs, first_row() + g * 16, k);
+                fetch(rows, xs, row + g * 16, k);
 #pragma unroll
                 for (u32 c = 0; c < 2; c++) matrix::multiply(step[g][c], rows, columns[c]);
             }
         }
-#pragma unroll
-        for (u32 i = 0; i < 16; i++) {
-            sums[i] += step[i / matrix::LANE_SUMS / 2][i / matrix::LANE_SUMS % 2][i % matrix::LANE_SUMS];
-        }
+        matrix::add_step(sums, step);
     }
 };
 #ifdef HAS_MATRIX_OF_FLOATS
