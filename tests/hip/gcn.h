@@ -96,8 +96,8 @@ struct Bf16 {
     }
 };
 
-/// Where AMD's matrix instructions have elements and sums. All have row l % 16 of a, and column l % 16 of b and of d, in
-/// lane l. `v_mfma_f32_16x16x4f32`: element l / 16; rows 4 (l / 16) + i.
+/// Where AMD's matrix instructions have elements and sums. All have row l % 16 of a, and column l % 16 of b and of d,
+/// in lane l. `v_mfma_f32_16x16x4f32`: element l / 16; rows 4 (l / 16) + i.
 struct MfmaOf4 {
     static const unsigned LANES = 64, ELEMENTS = 4, SUMS = 4;
     static unsigned group(unsigned k) { return k; }
@@ -117,7 +117,8 @@ struct WmmaOfRdna3 {
     static unsigned place(unsigned k) { return k; }
     static unsigned row(unsigned l, unsigned i) { return 2 * i + l / 16; }
 };
-/// The same of RDNA 4: elements 8 (l / 16) + i; rows likewise.
+/// The same of RDNA 4: elements 8 (l / 16) + i; rows likewise. Which of the 16 elements a place has is of no matter
+/// where both operands have it at the same place: AMD's Composable Kernel has them as 8 (i / 4) + 4 (l / 16) + i % 4.
 struct WmmaOfRdna4 : WmmaOfRdna3 {
     static unsigned group(unsigned k) { return k / 8; }
     static unsigned place(unsigned k) { return k % 8; }

@@ -77,7 +77,8 @@ void narrowed(char* at, int type, uint64_t i, float x) {
 /// What a way depends on, or nothing where the library has no such product.
 std::string kind_of(const Multiplication& m, const Matrix& a, const Matrix& b, const Matrix& c, const Matrix& d) {
     if (m.turned_a != 112 || m.turned_b != 111) return fault("a product of matrices that are turned otherwise"), "";
-    if (a.rows != b.rows || a.columns != d.rows || b.columns != d.columns || c.rows != d.rows || c.columns != d.columns) {
+    bool fits = a.rows == b.rows && a.columns == d.rows && b.columns == d.columns;
+    if (!fits || c.rows != d.rows || c.columns != d.columns) {
         return fault("a product of matrices that do not fit"), "";
     }
     if (a.type != b.type || (d.type == 0 ? a.type != 2 : d.type != a.type)) return "";
@@ -209,7 +210,9 @@ HIP hipblasLtMatmul(void* handle, void* product, const float* alpha, char* a, vo
     unsigned char known[16];
     mark(known, kind);
     if (memcmp(way->data, known, 16)) return fault("a product by the way of another"), WRONG_VALUE;
-    if (workspace_bytes < WORKSPACE_OF_A_WAY) return fault("a product with less memory than its way needs"), WRONG_VALUE;
+    if (workspace_bytes < WORKSPACE_OF_A_WAY) {
+        return fault("a product with less memory than its way needs"), WRONG_VALUE;
+    }
     if (is_recording() && !made_before.count(kind)) fault("a first product of its kind in the middle of a recording");
     made_before.insert(kind);
     if (m.epilogue != 1 && m.epilogue != 4) return fault("a product that ends otherwise"), WRONG_VALUE;

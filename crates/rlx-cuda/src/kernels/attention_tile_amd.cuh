@@ -1,6 +1,6 @@
-// attention_tile by AMD's products of matrices (hip_matrix.cuh). A product has positions as rows and queries as columns,
-// so that a lane has positions of one query: its scores are then what the next product, of values turned by queries,
-// takes as its second operand.
+// attention_tile by AMD's products of matrices (hip_matrix.cuh). A product has positions as rows and queries as
+// columns, so that a lane has positions of one query: its scores are then what the next product, of values turned by
+// queries, takes as its second operand.
 #ifdef HAS_MATRIX
 #define TILE 64
 // A block is 128 threads for 64 queries: sixteens of a wavefront.

@@ -1,7 +1,7 @@
 // Products of matrices by AMD's instructions for them, where the architecture has some: MFMA of CDNA (gfx90a, gfx942,
-// gfx950), WMMA of RDNA 3 and 4 (gfx11, gfx120x). A product is d += a b, of 16 rows by 16 elements, and 16 elements by 16
-// columns; all lanes of a wavefront make it. Layouts are those of AMD's guides to its instruction sets and of its Matrix
-// Instruction Calculator: lane l has row l % 16 of a, column l % 16 of b and column l % 16 of d. Of these it has
+// gfx950), WMMA of RDNA 3 and 4 (gfx11, gfx120x). A product is d += a b, of 16 rows by 16 elements, and 16 elements by
+// 16 columns; all lanes of a wavefront make it. Layouts are those of AMD's guides to its instruction sets and of its
+// Matrix Instruction Calculator: lane l has row l % 16 of a, column l % 16 of b and column l % 16 of d. Of these it has
 // LANE_ELEMENTS elements that lie side by side, and LANE_SUMS rows:
 //
 //             elements from           rows of d

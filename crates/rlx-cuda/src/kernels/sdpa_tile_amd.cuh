@@ -1,6 +1,6 @@
-// sdpa_tile by AMD's products of matrices (hip_matrix.cuh), with keys as rows and queries as columns, as in
-// attention_tile_amd.cuh. Floats are floats on CDNA, and three parts of 8 bits on RDNA; halves are one part, and weights
-// of bf16 two.
+// sdpa_tile and sdpa_halves by AMD's products of matrices (hip_matrix.cuh), with keys as rows and queries as columns,
+// as in attention_tile_amd.cuh. Floats are floats on CDNA, and three parts of 8 bits on RDNA; halves are one part, and
+// weights of bf16 two.
 #ifdef HAS_MATRIX
 // Sixteens of queries of a wavefront: a block of 128 threads has 64 queries.
 #define GROUPS (WARP / 32)

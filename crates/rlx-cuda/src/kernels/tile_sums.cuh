@@ -84,9 +84,9 @@ struct Sums16 {
 };
 
 #ifdef HAS_MATRIX
-// AMD's products of matrices (hip_matrix.cuh), x as their rows and weights as their columns. Sums leave them after a step
-// of k, as with tensor cores. Floats are floats on CDNA; RDNA has none, and three parts of each, six products, would take
-// longer than `fmaf`.
+// AMD's products of matrices (hip_matrix.cuh), x as their rows and weights as their columns. Sums leave them after a
+// step of k, as with tensor cores. Floats are floats on CDNA; RDNA has none, and three parts of each, six products,
+// would take longer than `fmaf`.
 template <class Operand>
 struct ByMatrix {
     static __device__ __forceinline__ u32 row_of(u32 i) { return matrix::row_of_tile(i); }

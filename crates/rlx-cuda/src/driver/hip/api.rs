@@ -141,8 +141,8 @@ functions!(Products {
         Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_int, *mut Way, *mut c_int
     ) -> Status;
     multiply = "hipblasLtMatmul"(
-        Handle, Handle, *const c_void, *const c_void, Handle, *const c_void, Handle, *const c_void, *const c_void, Handle,
-        Handle, Handle, *const c_void, Handle, usize, Handle
+        Handle, Handle, *const c_void, *const c_void, Handle, *const c_void, Handle, *const c_void,
+        *const c_void, Handle, Handle, Handle, *const c_void, Handle, usize, Handle
     ) -> Status;
 });
 
