@@ -298,4 +298,5 @@ def main():
         json.dump({"gpu": torch.cuda.get_device_name() if CARD == "cuda" else CARD, "torch": torch.__version__, "results": results}, open(args.out, "w"), indent=1)
 
 
-main()
+if __name__ == "__main__":
+    main()

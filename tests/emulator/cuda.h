@@ -132,6 +132,21 @@ RLX_UNSEEN inline void mma_m16n8k16(float d[4], const uint32_t a[4], const uint3
     }
 }
 
+/// The warp's `mma.sync.m16n8k32` of bytes with a sign: as above, but a word has four elements of k, from 4 t on or 16
+/// further, and sums are integers.
+RLX_UNSEEN inline void mma_m16n8k32(int d[4], const uint32_t a[4], const uint32_t b[2], int line) {
+    const Fragments* all = of_warp(a, b, line);
+    unsigned g = lane() / 4, t = lane() % 4;
+    auto byte = [](uint32_t word, unsigned k) { return int(int8_t(word >> 8 * (k % 4))); };
+    for (unsigned i = 0; i < 4; i++) {
+        for (unsigned k = 0; k < 32; k++) {
+            uint32_t x = all[g * 4 + k % 16 / 4].a[i / 2 + k / 16 * 2];
+            uint32_t w = all[(2 * t + i % 2) * 4 + k % 16 / 4].b[k / 16];
+            d[i] += byte(x, k) * byte(w, k);
+        }
+    }
+}
+
 template <class T>
 struct Plain {
     using Type = T;
@@ -265,6 +280,11 @@ inline T __ldcg(const T* at) { return *at; }
 
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
     return unsigned((uint64_t(high) << 32 | low) >> (by & 31));
+}
+/// The nearest integer, of two as near the even one; the nearest that there is for larger numbers, 0 for no number.
+inline int __float2int_rn(float x) {
+    float y = ::rintf(x);
+    return !(x == x) ? 0 : y >= 2147483648.0f ? 2147483647 : y < -2147483648.0f ? -2147483647 - 1 : int(y);
 }
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which) {
     uint64_t bytes = uint64_t(b) << 32 | a;

@@ -176,6 +176,10 @@ fn networks(d: &Arc<TestDevice>) {
             on(glu.into(), &[x, w.clone(), w.clone()]);
         }
     }
+    // Rows that are long enough for digits.
+    let dtype = DType::Block(BlockFormat::Q4K);
+    let w = weight(dtype, &[72, 2048], random_weights(&mut rng, dtype, 72, 2048));
+    on(MatMul::plain().into(), &[input(&[1, 2048], &rng.floats(2048)), w]);
     // Experts of floats, by tiles.
     let ids = tensor(Scalar::U32, &[20, 2], &[1.0; 40]);
     let bank = weight(DType::F32, &[2, 70, 64], f32_bytes(&rng.floats(2 * 70 * 64)));

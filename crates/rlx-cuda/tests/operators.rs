@@ -128,6 +128,58 @@ fn weights_of_one_row_come_as_a_stream() {
     }
 }
 
+/// Packed weights and digits of x, multiplied as integers: every type that becomes bytes, with and without a norm, a
+/// second weight and a residual, in rings of one stage and of several, and rows that fill no stage.
+#[test]
+fn packed_weights_of_one_row_are_multiplied_as_integers() {
+    use BlockFormat::{Q4K, Q5K, Q6K, Q8_0};
+    let mut rng = Rng(72);
+    let glu = Epilogue::Glu(Unary::Silu);
+    let cases = [
+        (Q4K, 2048, [150, 150], Watch::Races),
+        (Q5K, 2048, [70, 70], Watch::Addresses),
+        (Q6K, 2048, [150, 150], Watch::Races),
+        (Q6K, 8192, [70, 0], Watch::Addresses),
+        (Q8_0, 1024, [130, 130], Watch::Addresses),
+        (Q8_0, 8192, [40, 0], Watch::Races),
+    ];
+    for (format, k, [n, up], watch) in cases {
+        let (d, dtype) = (emulated(32, watch), DType::Block(format));
+        let mut of = |n: u64| {
+            weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize))
+        };
+        let ws = [of(n), of(up.max(1))];
+        let mut numbers = rng.floats(k as usize);
+        // A block of zeros, and numbers of very different sizes.
+        numbers[..64].fill(0.0);
+        numbers[64] = 3e8;
+        numbers[128] = 1e-30;
+        let x = input(&[1, k], &numbers);
+        let norm = weight(DType::F32, &[k], f32_bytes(&rng.floats(k as usize)));
+        let residual = input(&[1, n], &rng.floats(n as usize));
+        agrees_on(&d, MatMul::plain(), &[x.clone(), ws[0].clone()], 2e-6);
+        let add = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
+        agrees_on(&d, add, &[x.clone(), ws[0].clone(), residual], 2e-6);
+        if up > 0 {
+            let normed = MatMul { norm: Some(1e-5), ..MatMul::plain() };
+            agrees_on(&d, normed.clone(), &[x.clone(), norm.clone(), ws[0].clone()], 2e-6);
+            let both = MatMul { segments: 2, epilogue: glu, ..normed };
+            agrees_on(&d, both, &[x, norm, ws[0].clone(), ws[1].clone()], 4e-6);
+        }
+    }
+    // Several weights of other types behind one norm, as queries, keys and values are.
+    let mut of = |format, n: u64| {
+        let dtype = DType::Block(format);
+        weight(dtype, &[n, 2048], random_weights(&mut rng, dtype, n as usize, 2048))
+    };
+    let ws = [of(Q4K, 150), of(Q6K, 40), of(Q8_0, 70)];
+    let x = input(&[1, 2048], &rng.floats(2048));
+    let norm = weight(DType::F32, &[2048], f32_bytes(&rng.floats(2048)));
+    let three = MatMul { segments: 3, norm: Some(1e-5), ..MatMul::plain() };
+    let d = emulated(32, Watch::Races);
+    agrees_on(&d, three, &[x, norm, ws[0].clone(), ws[1].clone(), ws[2].clone()], 2e-6);
+}
+
 /// Warps of 64 lanes have no tensor cores that these texts use, and sum tiles themselves.
 #[test]
 fn products_of_many_rows_need_no_tensor_cores() {

@@ -1,6 +1,6 @@
 // Bytes on their way from memory to a block's shared memory, while its threads do something else (`cp.async.bulk`;
 // PTX ISA, "Asynchronous copy" and "mbarrier"). Places and counts are multiples of 16. A barrier counts the bytes of a
-// round; one thread begins it and asks for copies, all may wait. In the emulator a copy is done when it is asked for.
+// round; one thread begins it, any may ask for copies, all may wait. In the emulator a copy is done when it is asked for.
 #if !defined(RLX_EMULATOR) && __CUDA_ARCH__ < 900
 #error "cards before 9.0 have no bulk copies"
 #endif
@@ -28,7 +28,7 @@ __device__ __forceinline__ void make_barriers(u64* barriers, u32 count) {
 // Begins a round of so many bytes.
 __device__ __forceinline__ void begin_round(u64* barrier, u32 bytes) {
 #ifdef RLX_EMULATOR
-    *barrier += bytes;
+    __atomic_fetch_add(barrier, u64(bytes), __ATOMIC_SEQ_CST);
 #else
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_place(barrier)), "r"(bytes)
                  : "memory");
@@ -39,7 +39,7 @@ __device__ __forceinline__ void copy_bulk(u8* to, const u8* from, u32 bytes, u64
 #ifdef RLX_EMULATOR
     if ((size_t(to) | size_t(from) | bytes) % 16 != 0) emulator::fail("a bulk copy of no whole 16 bytes");
     for (u32 i = 0; i < bytes; i += 16) *(uint4*)(to + i) = *(const uint4*)(from + i);
-    *barrier -= bytes;
+    __atomic_fetch_sub(barrier, u64(bytes), __ATOMIC_SEQ_CST);
 #else
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      shared_place(to)),
@@ -51,7 +51,7 @@ __device__ __forceinline__ void copy_bulk(u8* to, const u8* from, u32 bytes, u64
 // Waits for the bytes of a round; rounds of a barrier are counted from 0.
 __device__ __forceinline__ void wait_for_round(u64* barrier, u32 round) {
 #ifdef RLX_EMULATOR
-    if (*barrier != 0) emulator::fail("a round waits for bytes that nobody copies");
+    if (__atomic_load_n(barrier, __ATOMIC_SEQ_CST) != 0) emulator::fail("a round waits for bytes that nobody copies");
 #else
     asm volatile(
         "{\n"

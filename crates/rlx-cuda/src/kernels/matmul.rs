@@ -1,5 +1,6 @@
 //! `matmul`: products of f32 rows with up to four dense or packed weights, in one launch.
 
+use super::digits::Digits;
 use super::narrow;
 use super::stream::{Ring, are_aligned};
 use super::takes::{self, Taken};
@@ -61,8 +62,12 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let few = m <= FEW;
-    let ring = Ring::of_matmul(step, op, cx, [m, k])?;
-    let one = one_row(step, cx, [m, k])?.filter(|_| ring.is_none());
+    let digits = Digits::of_matmul(step, op, cx, [m, k])?;
+    let ring = match digits {
+        Some(_) => None,
+        None => Ring::of_matmul(step, op, cx, [m, k])?,
+    };
+    let one = one_row(step, cx, [m, k])?.filter(|_| digits.is_none() && ring.is_none());
     let of_lanes = one.map_or(1, |lanes| {
         let weights = &step.operands[parts.weights..parts.weights + step.results.len()];
         let n: u64 = weights.iter().filter_map(|w| Some(matrix(w).ok()?.0)).sum();
@@ -70,6 +75,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     });
     // More columns of a block read a row of x less often, and leave fewer blocks.
     let (columns, threads) = match (&ring, one) {
+        _ if let Some(digits) = &digits => (digits.rows, digits.threads()),
         (Some(ring), _) => (ring.columns, ring.threads()),
         (_, Some(lanes)) => (of_lanes * (THREADS / lanes), THREADS),
         _ if m == 1 => (6, THREADS),
@@ -144,7 +150,9 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.define("K", super::word(k)?);
     emit.size("M", m)?;
     let threads = threads as u32;
-    let kernel = if let Some(ring) = ring {
+    let kernel = if let Some(digits) = digits {
+        digits.kernel(emit, blocks, cx)
+    } else if let Some(ring) = ring {
         let text = concat!(include_str!("segment.cuh"), include_str!("matmul_stream.cu"));
         ring.kernel(emit, ("matmul_stream", text), blocks, cx)
     } else if let Some(lanes) = one {

@@ -13,6 +13,7 @@ mod conv_products;
 mod conv_transpose;
 mod copies;
 mod delta_net;
+mod digits;
 mod elements;
 mod elementwise;
 mod emit;

@@ -133,21 +133,12 @@ impl Ring {
             return Ok(None);
         }
         let first = op.parts().weights;
-        let mut matrices = Vec::new();
-        for w in &step.operands[first..first + op.segments] {
-            // What is on its way before the kernel waits has to be there already.
-            let bytes = w.ty.dtype.row_bytes(k).filter(|_| w.space == Space::Weight);
-            let Some(bytes) = bytes else { return Ok(None) };
-            let (count, _) = super::matrix(w)?;
-            if count > 0 {
-                matrices.push(Rows { bytes, count });
-            }
-        }
+        let own = &step.operands[first..first + op.segments];
+        let Some(matrices) = weights(own, k)? else { return Ok(None) };
         let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
         // Products of several packed weights are short, and faster without a ring: their blocks then share processors
         // with those of the kernels before and behind, which have one.
-        let is_packed =
-            step.operands[first..first + op.segments].iter().any(|w| w.ty.dtype.is_block());
+        let is_packed = own.iter().any(|w| w.ty.dtype.is_block());
         if is_packed && !is_glu && op.segments > 1 {
             return Ok(None);
         }
@@ -193,6 +184,21 @@ impl Ring {
         let kernel = emit.kernel(entry, &text, [blocks, 1, 1], self.threads() as u32)?;
         Ok(Kernel { shared: shared as u32, ..kernel })
     }
+}
+
+/// The rows of `k` of each weight that has some. `None` where one of them does not lie in the model's memory: what is on
+/// its way before the kernel waits has to be there already.
+pub(super) fn weights(own: &[Slice], k: u64) -> Result<Option<Vec<Rows>>> {
+    let mut matrices = Vec::new();
+    for w in own {
+        let bytes = w.ty.dtype.row_bytes(k).filter(|_| w.space == Space::Weight);
+        let Some(bytes) = bytes else { return Ok(None) };
+        let (count, _) = super::matrix(w)?;
+        if count > 0 {
+            matrices.push(Rows { bytes, count });
+        }
+    }
+    Ok(Some(matrices))
 }
 
 /// Whether all of a step's operands begin at whole 16 bytes.

@@ -3,9 +3,10 @@
 //! What a call makes has its numbers at once; the thread writes the graph of a step while the one before it is
 //! computed. An error of a run is found by whoever reads one of its results.
 
+mod forms;
 mod worker;
 
-use crate::lower::{dims, lower};
+use crate::lower::{Form, dims, lower};
 use crate::shim::find::{self, Installed};
 use crate::tape::Kind;
 use crate::weights::repack;
@@ -208,17 +209,12 @@ impl Mlx {
     /// # Errors
     /// `Unsupported` for an operator that the target does not claim.
     pub fn compile(&self, graph: &Graph) -> Result<Executable> {
-        let lowered = lower(graph, &self.target)?;
+        let lowered = lower(graph, &self.target, Form::default())?;
         let number = self.line.number();
         let (arguments, results) = (lowered.arguments.clone(), lowered.results);
-        // Where the sampling parameters stand among the arrays.
-        let greedy = lowered.greedy.map(|(at, words)| {
-            let before: usize = lowered.arguments[..at].iter().sum();
-            (before, words)
-        });
-        let work = Work { words: lowered.words, greedy, results };
+        let work = Work { graph: graph.clone(), target: self.target.clone(), lowered };
         let executable = Executable { number, arguments, results, line: self.line.clone() };
-        self.line.ask(|answer| Message::Compile(number, work, answer))?;
+        self.line.ask(|answer| Message::Compile(number, Box::new(work), answer))?;
         Ok(executable)
     }
 

@@ -1,10 +1,14 @@
 //! MLX's thread: its arrays and programs by number.
 
 use super::Options;
+use super::forms::Forms;
+use crate::lower::Lowered;
 use crate::shim::find::Installed;
-use crate::shim::{Argument, Array, Program, Shim};
+use crate::shim::{Argument, Array, Shim};
 use crate::tape::Kind;
-use rlx_core::sample::params;
+use rlx_core::ir::mir::Graph;
+use rlx_core::sample::{control, params};
+use rlx_core::target::Target;
 use rlx_core::{Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -21,19 +25,18 @@ pub(super) struct Part {
     pub bytes: Vec<u8>,
 }
 
-/// A graph's tapes.
+/// A graph, what it is lowered for, and the tape of any submission.
 pub(super) struct Work {
-    pub words: Vec<i64>,
-    /// The argument with the sampling parameters, and the tape where these take the best token.
-    pub greedy: Option<(usize, Vec<i64>)>,
-    pub results: usize,
+    pub graph: Graph,
+    pub target: Target,
+    pub lowered: Lowered,
 }
 
 /// What the thread is told.
 pub(super) enum Message {
     Upload(Vec<(u64, Part)>, Sender<Result<()>>),
     Free(Vec<u64>),
-    Compile(u64, Work, Sender<Result<()>>),
+    Compile(u64, Box<Work>, Sender<Result<()>>),
     FreeProgram(u64),
     /// Arrays by number, and whether each is given away.
     Run {
@@ -44,12 +47,6 @@ pub(super) enum Message {
     Read(u64, Sender<Result<Vec<u8>>>),
 }
 
-struct Compiled {
-    program: Program,
-    greedy: Option<(usize, Program)>,
-    results: usize,
-}
-
 /// What the thread has.
 struct State {
     shim: Rc<Shim>,
@@ -57,10 +54,15 @@ struct State {
     compiles: bool,
     /// Arrays, or why there is none.
     arrays: HashMap<u64, Result<Rc<Array>>>,
-    programs: HashMap<u64, Compiled>,
+    /// Of control blocks that a step computes, the rows that are there at most.
+    past: HashMap<u64, i64>,
+    programs: HashMap<u64, Forms>,
     /// Reads that have begun, in order.
     reads: VecDeque<(Array, Sender<Result<Vec<u8>>>)>,
 }
+
+/// What a run is queued as: results, and of which one how many rows are there at most.
+type Queued = (Vec<Array>, Option<(usize, i64)>);
 
 /// What an open device is called: its own name and MLX's version.
 type Opened = Result<(String, String)>;
@@ -81,8 +83,14 @@ pub(super) fn run(
         }
     };
     let _ = ready.send(Ok((shim.device.clone(), shim.version.clone())));
-    let (arrays, programs, reads) = (HashMap::new(), HashMap::new(), VecDeque::new());
-    let mut state = State { shim, compiles: how.compile, arrays, programs, reads };
+    let mut state = State {
+        shim,
+        compiles: how.compile,
+        arrays: HashMap::new(),
+        past: HashMap::new(),
+        programs: HashMap::new(),
+        reads: VecDeque::new(),
+    };
     loop {
         let message = if state.reads.is_empty() {
             inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -107,10 +115,13 @@ impl State {
             }
             Message::Free(numbers) => numbers.iter().for_each(|n| {
                 self.arrays.remove(n);
+                self.past.remove(n);
             }),
             Message::Compile(number, work, answer) => {
-                let made = self.compiled(&work).map(|compiled| {
-                    self.programs.insert(number, compiled);
+                let Work { graph, target, lowered } = *work;
+                let forms = Forms::new(&self.shim, (graph, target), &lowered, self.compiles);
+                let made = forms.map(|forms| {
+                    self.programs.insert(number, forms);
                 });
                 let _ = answer.send(made);
             }
@@ -118,7 +129,8 @@ impl State {
                 self.programs.remove(&number);
             }
             Message::Run { program, arguments, results } => match self.queue(program, &arguments) {
-                Ok(made) => {
+                Ok((made, past)) => {
+                    self.past.extend(past.and_then(|(i, past)| Some((*results.get(i)?, past))));
                     let made = made.into_iter().map(|array| Ok(Rc::new(array)));
                     self.arrays.extend(results.into_iter().zip(made));
                 }
@@ -143,42 +155,41 @@ impl State {
         Ok(())
     }
 
-    fn compiled(&self, work: &Work) -> Result<Compiled> {
-        let program = self.shim.program(&work.words, self.compiles)?;
-        let greedy = match &work.greedy {
-            Some((at, words)) => Some((*at, self.shim.program(words, self.compiles)?)),
-            None => None,
-        };
-        Ok(Compiled { program, greedy, results: work.results })
-    }
-
     fn array(&self, number: u64) -> Result<Rc<Array>> {
         let found = self.arrays.get(&number);
         found.cloned().unwrap_or_else(|| Err(Error::internal(format!("MLX has no array {number}"))))
     }
 
-    /// Queues a program.
-    fn queue(&mut self, number: u64, arguments: &[(u64, bool)]) -> Result<Vec<Array>> {
+    /// Queues a program: its results, and which of them is a control block with how many rows at most.
+    fn queue(&mut self, number: u64, arguments: &[(u64, bool)]) -> Result<Queued> {
         let mut all = Vec::with_capacity(arguments.len());
-        for &(n, given) in arguments {
-            let array = self.array(n)?;
-            if given {
-                self.arrays.remove(&n);
-            }
-            all.push(array);
+        for &(n, _) in arguments {
+            all.push(self.array(n)?);
         }
         let missing = || Error::internal(format!("MLX has no program {number}"));
-        let compiled = self.programs.get(&number).ok_or_else(missing)?;
+        let forms = self.programs.get_mut(&number).ok_or_else(missing)?;
+        let word = |at: usize, word: usize| all.get(at).and_then(|array| known(array, word));
         let greedy =
-            compiled.greedy.as_ref().filter(|(at, _)| all.get(*at).is_some_and(takes_best));
-        let program = greedy.map_or(&compiled.program, |(_, program)| program);
+            forms.sampling.is_some_and(|at| word(at, params::GREEDY).is_some_and(|w| w != 0));
+        let past = forms.control.and_then(|control| {
+            let counted = || self.past.get(&arguments.get(control.argument)?.0).copied();
+            word(control.argument, control::PAST).map(i64::from).or_else(counted)
+        });
+        let program = forms.program(&self.shim, forms.form(greedy, past))?;
+        let behind =
+            forms.control.zip(past).map(|(control, past)| (control.result, control.behind(past)));
+        for (n, _) in arguments.iter().filter(|(_, given)| *given) {
+            self.arrays.remove(n);
+            self.past.remove(n);
+        }
         let given = arguments.iter().map(|a| a.1);
         let all = all.into_iter().zip(given).map(|(array, given)| match Rc::try_unwrap(array) {
             Ok(own) if given => Argument::Given(own),
             Ok(own) => Argument::Shared(Rc::new(own)),
             Err(shared) => Argument::Shared(shared),
         });
-        self.shim.run(program, all.collect(), compiled.results)
+        let made = self.shim.run(&program, all.collect(), forms.results)?;
+        Ok((made, behind))
     }
 
     /// Answers reads whose bytes are there.
@@ -199,10 +210,10 @@ impl State {
     }
 }
 
-/// Whether sampling parameters say that the best token is taken, as far as the host knows: parameters that it has
-/// written lie in memory, and no step changes them.
-fn takes_best(params: &Rc<Array>) -> bool {
-    let Ok(Some(bytes)) = params.bytes(false) else { return false };
-    let word = bytes.get(4 * params::GREEDY..4 * params::GREEDY + 4);
-    word.is_some_and(|word| word != [0; 4])
+/// A word of an array, as far as the host knows it: what it has written lies in memory, and so does what a step that
+/// has ended computed.
+fn known(array: &Rc<Array>, word: usize) -> Option<u32> {
+    let bytes = array.bytes(false).ok()??;
+    let word = bytes.get(4 * word..4 * word + 4)?;
+    Some(u32::from_le_bytes(word.try_into().ok()?))
 }

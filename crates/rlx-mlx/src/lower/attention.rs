@@ -67,13 +67,25 @@ fn seen(t: &mut Tape, op: &Attention, ctl: Control, [s, n]: [i64; 2]) -> Reg {
 pub(super) fn attention(c: &mut Call<'_>) -> Result<Vec<Reg>> {
     let Op::Attention(op) = c.op else { return Err(refused("no attention".into())) };
     let (q, ctl) = (c.x(0)?, Control(c.x(3)?));
-    let (&[s, width], &[kv_heads, n, e]) = (c.dims(0)?.as_slice(), c.dims(1)?.as_slice()) else {
+    let (&[s, width], &[kv_heads, capacity, e]) = (c.dims(0)?.as_slice(), c.dims(1)?.as_slice())
+    else {
         return Err(refused("attention of no caches".into()));
     };
-    if s * width == 0 || n == 0 {
+    if s * width == 0 || capacity == 0 {
         return Ok(vec![q]);
     }
-    let (k, v) = (c.cast(1, Kind::F32)?, c.cast(2, Kind::F32)?);
+    // A ring's rows are in use from the first to the last.
+    let seen_at_most = c.form.positions.filter(|_| !op.ring);
+    let n = seen_at_most.map_or(capacity, |most| most.min(capacity));
+    let mut rows = |i: usize| -> Result<Reg> {
+        let (cache, kind) = (c.x(i)?, c.kind(i)?);
+        let rows = match n < capacity {
+            true => c.t.slice(cache, &[kv_heads, capacity, e], 1, 0, n),
+            false => cache,
+        };
+        Ok(if kind == Kind::F32 { rows } else { c.t.cast(rows, Kind::F32) })
+    };
+    let (k, v) = (rows(1)?, rows(2)?);
     let sinks = if op.sinks { Some(c.x(4)?) } else { None };
     let t = &mut *c.t;
     let (heads, mask) = (width / e, seen(t, op, ctl, [s, n]));

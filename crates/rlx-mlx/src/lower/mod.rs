@@ -30,7 +30,7 @@ mod windows;
 
 use crate::tape::{Kind, Reg, Tape};
 use crate::weights::Packed;
-use rlx_core::ir::mir::{Graph, Node, ParamKind};
+use rlx_core::ir::mir::{Graph, Node};
 use rlx_core::ops::Op;
 use rlx_core::target::{KernelClaim, KernelRow, Takes, Target};
 use rlx_core::types::{DType, Type, ValueId};
@@ -52,6 +52,8 @@ pub(crate) struct Call<'a> {
     pub t: &'a mut Tape,
     /// The operator.
     pub op: &'a Op,
+    /// What is known of the submissions.
+    pub form: Form,
     values: Vec<Value>,
     /// Types of the operands.
     pub types: Vec<&'a Type>,
@@ -194,14 +196,20 @@ const ROWS: &[KernelRow<Build>] = &[
 /// What the lowerings take.
 pub(crate) const CLAIMS: &[KernelClaim] = &KernelRow::claims::<{ ROWS.len() }>(ROWS);
 
+/// What is known of submissions that a tape is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Form {
+    /// The sampling parameters say that the best token is taken.
+    pub greedy: bool,
+    /// Attention sees no position behind so many rows of a cache. `None`: it may see all.
+    pub positions: Option<i64>,
+}
+
 /// A graph as a tape, in words, and what its arguments and results are.
 #[derive(Debug)]
 pub(crate) struct Lowered {
     /// The tape.
     pub words: Vec<i64>,
-    /// The same for a submission whose sampling parameters say that the best token is taken, and the argument that has
-    /// these parameters.
-    pub greedy: Option<(usize, Vec<i64>)>,
     /// Results.
     pub results: usize,
     /// Arrays of each argument.
@@ -212,20 +220,7 @@ pub(crate) struct Lowered {
 ///
 /// # Errors
 /// `Unsupported` for an operator that has no row, or a form of one that is not taken.
-pub(crate) fn lower(graph: &Graph, target: &Target) -> Result<Lowered> {
-    let (words, arguments, results) = lower_as(graph, target, false)?;
-    let samples = graph.nodes.iter().find(|n| matches!(n.op, Op::Sample(_)));
-    let params = samples.and_then(|n| n.inputs.get(1).copied());
-    let at = params.and_then(|v| graph.params.iter().position(|p| p.value == v));
-    let at = at.filter(|&at| graph.params[at].kind == ParamKind::State);
-    let greedy = match at {
-        Some(at) => Some((at, lower_as(graph, target, true)?.0)),
-        None => None,
-    };
-    Ok(Lowered { words, greedy, results, arguments })
-}
-
-fn lower_as(graph: &Graph, target: &Target, greedy: bool) -> Result<(Vec<i64>, Vec<usize>, usize)> {
+pub(crate) fn lower(graph: &Graph, target: &Target, form: Form) -> Result<Lowered> {
     let mut t = Tape::default();
     let mut values: Vec<Option<Value>> = vec![None; graph.types.len()];
     let mut arguments = Vec::with_capacity(graph.params.len());
@@ -242,7 +237,7 @@ fn lower_as(graph: &Graph, target: &Target, greedy: bool) -> Result<(Vec<i64>, V
         values[p.value.0 as usize] = Some(value);
     }
     for node in &graph.nodes {
-        let made = write(graph, node, target, &mut t, (&values, greedy))
+        let made = write(graph, node, target, &mut t, (&values, form))
             .map_err(|e| e.at(node.label.clone()))?;
         for (v, value) in node.outputs.iter().zip(made) {
             values[v.0 as usize] = Some(value);
@@ -257,7 +252,7 @@ fn lower_as(graph: &Graph, target: &Target, greedy: bool) -> Result<(Vec<i64>, V
         None => Err(Error::internal("a result is not defined")),
     };
     let regs = results.iter().map(reg).collect::<Result<Vec<Reg>>>()?;
-    Ok((t.finish(&regs), arguments, regs.len()))
+    Ok(Lowered { words: t.finish(&regs), arguments, results: regs.len() })
 }
 
 /// Writes a node.
@@ -266,7 +261,7 @@ fn write(
     node: &Node,
     target: &Target,
     t: &mut Tape,
-    (values, greedy): (&[Option<Value>], bool),
+    (values, form): (&[Option<Value>], Form),
 ) -> Result<Vec<Value>> {
     let types: Vec<&Type> = node.inputs.iter().map(|&v| graph.ty(v)).collect();
     let name = node.op.name();
@@ -282,8 +277,8 @@ fn write(
     if let (Some(Value::Packed(packed)), Op::Slice(slice)) = (operands.first(), &node.op) {
         return Ok(vec![Value::Packed(views::packed_slice(t, packed, slice, types[0])?)]);
     }
-    let mut call = Call { t, op: &node.op, values: operands, types, results };
-    let made = if greedy && matches!(node.op, Op::Sample(_)) {
+    let mut call = Call { t, op: &node.op, form, values: operands, types, results };
+    let made = if form.greedy && matches!(node.op, Op::Sample(_)) {
         sample::greedy(&mut call)?
     } else {
         (row.build)(&mut call)?
