@@ -48,6 +48,9 @@ template <class T, int N>
 struct parts;
 
 template <class T>
+struct packed;
+
+template <class T>
 struct alignas(2 * sizeof(T)) parts<T, 2> {
     union {
         T at[2];
@@ -100,6 +103,10 @@ struct vec : parts<T, N> {
     template <class U>
     explicit vec(const vec<U, N>& from) {
         for (int i = 0; i < N; i++) at[i] = T(from.at[i]);
+    }
+    explicit vec(const packed<T>& from) {
+        static_assert(N == 4, "four elements");
+        for (int i = 0; i < N; i++) at[i] = from.at[i];
     }
 
     T& operator[](int i) { return at[i]; }
@@ -194,7 +201,7 @@ RLX_VECTORS(bool)
 #undef RLX_VECTORS
 typedef vec<signed char, 4> char4;
 
-/// Four bytes, at any address.
+/// Four elements at the address of any one.
 template <class T>
 struct packed {
     T at[4];
@@ -205,6 +212,10 @@ struct packed {
     }
     T operator[](int i) const { return at[i]; }
 };
+typedef packed<float> packed_float4;
+typedef packed<half> packed_half4;
+typedef packed<uint> packed_uint4;
+typedef packed<ushort> packed_ushort4;
 
 template <class T, int C, int R>
 struct matrix {
@@ -419,9 +430,19 @@ inline simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T x) {
     return y;
 }
 template <class T>
-inline void emulated_load(simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int line) {
+inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride) {
     emulator::exchange(emulated_lanes(), 0, line);
     for (int r = 0; r < 8; r++) memcpy(y.at[r], from + ulong(r) * stride, sizeof y.at[r]);
+}
+/// The same of the matrix whose rows are the columns there.
+template <class T>
+inline void emulated_load(int line, simdgroup_matrix<T, 8, 8>& y, const T* from, ulong stride, int origin,
+                          bool turned) {
+    if (origin != 0 || !turned) emulator::fail("a matrix is loaded from its first element on, turned");
+    emulator::exchange(emulated_lanes(), 0, line);
+    for (int r = 0; r < 8; r++) {
+        for (int c = 0; c < 8; c++) y.at[r][c] = from[ulong(c) * stride + r];
+    }
 }
 template <class T>
 inline void emulated_store(const simdgroup_matrix<T, 8, 8>& x, T* to, ulong stride, int line) {
@@ -443,6 +464,11 @@ inline void emulated_multiply(simdgroup_float8x8& d, const simdgroup_matrix<A, 8
     // Row by row, as lanes stand side by side.
     uint64_t own = as_type<uint64_t>(vec<float, 2>(two[0], two[1]));
     memcpy(d.at, emulator::exchange(emulated_lanes(), own, line), sizeof d.at);
+}
+template <class A, class B>
+inline void emulated_product(simdgroup_float8x8& d, const simdgroup_matrix<A, 8, 8>& a,
+                             const simdgroup_matrix<B, 8, 8>& b, int line) {
+    emulated_multiply(d, a, b, make_filled_simdgroup_matrix<float, 8, 8>(0.0f), line);
 }
 
 }  // namespace metal
@@ -501,8 +527,9 @@ inline uint3 threadgroups() { return uint3(block->launch.grid.x, block->launch.g
 #define simd_shuffle_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
 #define simd_sum(x) emulated_simd_sum(x, __LINE__)
 #define simd_max(x) emulated_simd_max(x, __LINE__)
-#define simdgroup_load(y, from, stride) emulated_load(y, from, stride, __LINE__)
+#define simdgroup_load(...) emulated_load(__LINE__, __VA_ARGS__)
 #define simdgroup_store(x, to, stride) emulated_store(x, to, stride, __LINE__)
+#define simdgroup_multiply(d, a, b) emulated_product(d, a, b, __LINE__)
 #define simdgroup_multiply_accumulate(d, a, b, c) emulated_multiply(d, a, b, c, __LINE__)
 
 #define kernel static

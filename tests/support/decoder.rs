@@ -329,7 +329,6 @@ fn take_rows_counts_from_the_last_real_one() {
 #[test]
 fn sampling_chooses_and_advances_as_the_core_does() {
     let mut rng = Rng(19);
-    let vocab = 1000usize;
     let plain = SampleParams { temperature: 0.9, seed: 7, ..SampleParams::default() };
     for (i, options) in [
         SampleParams { temperature: 0.0, ..plain.clone() },
@@ -347,23 +346,25 @@ fn sampling_chooses_and_advances_as_the_core_does() {
     .into_iter()
     .enumerate()
     {
-        let mut params = options.to_words().to_vec();
-        params.extend([0; 32]);
-        // Few values, so that many tokens tie.
-        let coarse = |x: f32| if i % 2 == 0 { x } else { (x * 8.0).round() };
-        let logits: Vec<f32> = rng.floats(vocab).into_iter().map(coarse).collect();
-        let counts: Vec<u32> = (0..vocab as u32).map(|i| u32::from(i % 5 == 0) * (i % 3)).collect();
-        for past in [3u32, 62] {
+        // Few enough for a block of threads, and enough for several.
+        for (vocab, past) in [(1000usize, 3u32), (1000, 62), (20_011, 3)] {
+            let mut params = options.to_words().to_vec();
+            params.resize(32 + vocab.div_ceil(32), 0);
+            // Few values, so that many tokens tie.
+            let coarse = |x: f32| if i % 2 == 0 { x } else { (x * 8.0).round() };
+            let logits: Vec<f32> = rng.floats(vocab).into_iter().map(coarse).collect();
+            let counts: Vec<u32> =
+                (0..vocab as u32).map(|i| u32::from(i % 5 == 0) * (i % 3)).collect();
             let ctl = Control { past, len: 1, limit: 9, capacity: 64, ..Control::default() };
             let operands = [
                 input(&[1, vocab as u64], &logits),
-                state(DType::U32, &[64], u32_bytes(&params)),
+                state(DType::U32, &[params.len() as u64], u32_bytes(&params)),
                 state(DType::U32, &[vocab as u64], u32_bytes(&counts)),
                 state(DType::U32, &[16], u32_bytes(&ctl.to_words())),
             ];
             let (got, want) =
                 (run_op(&plain_device(), Sample, &operands), truth(&Op::from(Sample), &operands));
-            assert_eq!(words(&got[1]), words(&want[1]), "control of case {i} at {past}");
+            assert_eq!(words(&got[1]), words(&want[1]), "control of case {i} of {vocab} at {past}");
             assert_eq!(got[0], want[0], "counts of case {i}");
         }
     }

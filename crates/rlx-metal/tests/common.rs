@@ -15,7 +15,12 @@ pub type TestDevice = MetalDevice<Fake>;
 
 /// The executor over a Metal that checks its calls.
 pub fn device() -> Arc<TestDevice> {
-    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(Watch::Nothing))))
+    watched(Watch::Nothing)
+}
+
+/// The same whose kernels are watched.
+pub fn watched(watch: Watch) -> Arc<TestDevice> {
+    Arc::new(rlx_metal::device(MetalGpu::new(Fake::new(watch))))
 }
 
 /// The same with products in halves, which ours are.
@@ -27,6 +32,13 @@ pub fn in_halves(watch: Watch) -> Arc<TestDevice> {
 pub fn translated() -> Arc<TestDevice> {
     let gpu = MetalGpu::new(Fake::new(Watch::Nothing)).without_own_kernels();
     Arc::new(rlx_metal::device_in_halves(gpu))
+}
+
+/// The same with products of f32.
+#[cfg(feature = "wide")]
+pub fn without_own_kernels() -> Arc<TestDevice> {
+    let gpu = MetalGpu::new(Fake::new(Watch::Nothing)).without_own_kernels();
+    Arc::new(rlx_metal::device(gpu))
 }
 
 /// What the executor's kernels take.

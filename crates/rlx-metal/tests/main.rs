@@ -1,8 +1,11 @@
 //! Every integration test of this executor in one binary: kernels run in the emulator, as C++.
 
+mod attention_row;
+mod attention_rows;
 mod checks;
 mod common;
 mod emulator;
+mod experts;
 mod fake;
 // Hundreds of kernels, each compiled: `cargo test -p rlx-metal --features wide` runs these.
 #[cfg(feature = "wide")]
@@ -15,6 +18,7 @@ mod load;
 mod model;
 #[path = "../../../tests/support/moves.rs"]
 mod moves;
+mod one_row;
 mod operators;
 mod products;
 #[path = "../../../tests/support/step.rs"]

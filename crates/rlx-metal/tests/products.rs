@@ -1,4 +1,4 @@
-//! Our own product of a prompt's rows, against the reference's.
+//! Our own products of a prompt's rows, of f32 and of f16, against the reference's.
 
 use crate::common::*;
 use crate::emulator::Watch;
@@ -7,42 +7,98 @@ use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::types::{BlockFormat, DType};
 use std::sync::Arc;
 
-const TYPES: [DType; 5] = [
-    DType::F16,
+const BLOCKS: [DType; 8] = [
     DType::Block(BlockFormat::Q4_0),
+    DType::Block(BlockFormat::Q4_1),
+    DType::Block(BlockFormat::Q5_0),
+    DType::Block(BlockFormat::Q5_1),
     DType::Block(BlockFormat::Q8_0),
     DType::Block(BlockFormat::Q4K),
+    DType::Block(BlockFormat::Q5K),
     DType::Block(BlockFormat::Q6K),
 ];
 
-/// Runs a product on our own kernel; its results are those of the reference but for roundings to f16.
+const HALVES: &str = "own_matmul_tile_half";
+const FLOATS: &str = "own_matmul_tile";
+
+/// Runs a product on our own kernel of halves; its results are those of the reference but for roundings to f16.
 #[track_caller]
 fn check(d: &Arc<TestDevice>, op: MatMul, operands: &[Operand], what: &str) {
+    compare(d, HALVES, 1e-3, op, operands, what);
+}
+
+/// The same of floats, whose sums are in another order than the reference's.
+#[track_caller]
+fn check_floats(d: &Arc<TestDevice>, op: MatMul, operands: &[Operand], what: &str) {
+    compare(d, FLOATS, 4e-6, op, operands, what);
+}
+
+#[track_caller]
+fn compare(
+    d: &Arc<TestDevice>,
+    kernel: &str,
+    most: f64,
+    op: MatMul,
+    operands: &[Operand],
+    what: &str,
+) {
     let op = Op::from(op);
-    let before = d.gpu().metal().launches("own_matmul_tile");
+    let before = d.gpu().metal().launches(kernel);
     let got = run_op(d, op.clone(), operands);
-    assert!(d.gpu().metal().launches("own_matmul_tile") > before, "{what}: another kernel ran");
+    assert!(d.gpu().metal().launches(kernel) > before, "{what}: another kernel ran");
     for (got, want) in got.iter().zip(truth(&op, operands)) {
         let off = difference(&floats(got), &floats(&want)).relative();
-        assert!(off <= 1e-3, "{what}: {off:e}");
+        assert!(off <= most, "{what}: {off:e}");
     }
 }
 
 #[test]
 fn weights_of_each_type_are_multiplied() {
-    let (d, mut rng) = (in_halves(Watch::Nothing), Rng(41));
-    for dtype in TYPES {
-        let k: u64 = if dtype == DType::F16 { 70 } else { 512 };
-        let n = 70;
-        let w = weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
-        let x = input(&[67, k], &rng.floats(67 * k as usize));
-        check(&d, MatMul::plain(), &[x, w], &dtype.to_string());
+    let (halves, exact, mut rng) = (in_halves(Watch::Nothing), device(), Rng(41));
+    // Several at once: one kernel. A row that is no whole 32; two blocks of 256; eight of them, which lie in planes.
+    let numbers = [DType::F32, DType::F16, DType::BF16];
+    let cases = [
+        (&numbers[..], 67, 70, 70),
+        (&BLOCKS[..4], 67, 70, 512),
+        (&BLOCKS[4..], 33, 9, 512),
+        (&BLOCKS[7..], 2, 8, 2048),
+    ];
+    for (types, m, n, k) in cases {
+        let op = MatMul { segments: types.len(), ..MatMul::plain() };
+        let mut operands = vec![input(&[m, k], &rng.floats((m * k) as usize))];
+        for dtype in types {
+            let w = random_weights(&mut rng, *dtype, n as usize, k as usize);
+            operands.push(weight(*dtype, &[n, k], w));
+        }
+        let what = format!("{types:?} of {k}");
+        check(&halves, op.clone(), &operands, &what);
+        check_floats(&exact, op, &operands, &what);
     }
-    // Eight blocks in a row: planes.
-    let dtype = DType::Block(BlockFormat::Q6K);
-    let w = weight(dtype, &[8, 2048], random_weights(&mut rng, dtype, 8, 2048));
-    let x = input(&[2, 2048], &rng.floats(2 * 2048));
-    check(&d, MatMul::plain(), &[x, w], "planes");
+}
+
+#[test]
+fn products_of_floats_have_norms_gates_and_what_follows() {
+    let (d, mut rng) = (device(), Rng(45));
+    let (m, k, n) = (37u64, 256u64, 40u64);
+    let [q4_k, q8_0] = [BlockFormat::Q4K, BlockFormat::Q8_0].map(DType::Block);
+    let mut w =
+        |dtype| weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
+    let (w0, w1) = (w(q4_k), w(q8_0));
+    let x = input(&[m, k], &rng.floats((m * k) as usize));
+    let mut vector = |n: u64| weight(DType::F32, &[n], f32_bytes(&rng.floats(n as usize)));
+    let (bias, norm) = (vector(n), vector(k));
+    let residual = input(&[m, n], &rng.floats((m * n) as usize));
+    let add = MatMul { epilogue: Epilogue::Add, ..MatMul::plain() };
+    check_floats(&d, add, &[x.clone(), w0.clone(), residual], "added");
+    let gelu = MatMul { epilogue: Epilogue::Map(Unary::Gelu), bias: true, ..MatMul::plain() };
+    check_floats(&d, gelu, &[x.clone(), w0.clone(), bias], "biased");
+    let glu = MatMul { segments: 2, epilogue: Epilogue::Glu(Unary::Silu), ..MatMul::plain() };
+    check_floats(&d, glu.clone(), &[x.clone(), w0.clone(), w1.clone()], "gated");
+    let normed = MatMul { norm: Some(1e-5), ..glu };
+    assert_eq!(normed.parts().norm, Some(1));
+    check_floats(&d, normed, &[x.clone(), norm.clone(), w0.clone(), w1.clone()], "normed");
+    let two = MatMul { segments: 2, norm: Some(1e-5), ..MatMul::plain() };
+    check_floats(&d, two, &[x, norm, w0, w1], "two types");
 }
 
 /// Where no kernel of ours is wanted, and where two threads at one address without a barrier would be seen.
@@ -58,10 +114,16 @@ fn wgsls_kernel_multiplies_too_and_ours_has_no_races() {
         &floats(&truth(&op, &operands)[0]),
     );
     assert!(off.relative() <= 2e-3, "{:e}", off.relative());
-    assert_eq!(d.gpu().metal().launches("own_matmul_tile"), 0);
+    assert_eq!(d.gpu().metal().launches("own_matmul_tile_half"), 0);
     assert_eq!(d.gpu().metal().launches("matmul_tile_half"), 1);
     check(&in_halves(Watch::Races), MatMul::plain(), &operands, "without races");
     check(&in_halves(Watch::Addresses), MatMul::plain(), &operands, "within its memory");
+    let dtype = DType::Block(BlockFormat::Q5_0);
+    let w = weight(dtype, &[8, 64], random_weights(&mut rng, dtype, 8, 64));
+    for watch in [Watch::Races, Watch::Addresses] {
+        let operands = [operands[0].clone(), w.clone()];
+        check_floats(&watched(watch), MatMul::plain(), &operands, "floats");
+    }
 }
 
 #[test]

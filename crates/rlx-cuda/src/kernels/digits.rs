@@ -123,7 +123,8 @@ impl Digits {
             stages.sum::<u64>().div_ceil(times).div_ceil(PROCESSORS)
         };
         let slots = |rows: u64| RING.checked_div(slot(rows)).unwrap_or(0).min(SLOTS);
-        let fits = |rows: &u64| slots(*rows) >= turns(*rows).clamp(1, 2);
+        // Without a second stage on its way, a third one waits too long.
+        let fits = |rows: &u64| slots(*rows) >= turns(*rows).div_ceil(2).clamp(1, 2);
         let rows = ROWS.into_iter().filter(fits).min_by_key(|rows| turns(*rows) * rows)?;
         if turns(rows) == 0 || (bytes && turns(rows) > BYTES_TURNS) {
             return None;

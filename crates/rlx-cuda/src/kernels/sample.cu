@@ -1,7 +1,8 @@
 // sample      id = argmax, or a draw after penalties, top-k, top-p and min-p; advances ctl (rlx-core, sample/mod.rs)
 // shapes      logits f32[VOCAB]    params u32[32], then a bit a token    counts u32[VOCAB]    ctl u32[16]
 // bytes       4*VOCAB a pass, 8*VOCAB with penalties; passes: best 1, top-k and top-p 2 each, a split tie 2, draw 1
-// launch      a block of 1,024 threads: a thread strides the ids, eight loads at once, or owns a range where order counts
+// launch      BLOCKS blocks of 1,024 threads look for the best; the last one to have done so has all the rest: a thread
+//             strides the ids, eight loads at once, or owns a range where order counts
 // numerics    one f32 subtraction and product a logit, then integers: the core's bits
 // Logits that a thread asks for before it uses the first.
 #define AHEAD 8u
@@ -87,10 +88,11 @@ __device__ __forceinline__ u32 key_at(const Sampler& s, u32 id, u32 bits) {
     return key_of(penalised(s, bits, s.counts[id]));
 }
 
-// Calls `f` with the thread's ids, in order, and the bits of their logits.
+// Calls `f` with the thread's ids, in order, and the bits of their logits; with those of one of several blocks.
 template <class F>
-__device__ __forceinline__ void for_ids(const Sampler& s, F f) {
-    for (u32 from = threadIdx.x; from < VOCAB; from += AHEAD * THREADS) {
+__device__ __forceinline__ void for_ids(const Sampler& s, F f, u32 block = 0, u32 blocks = 1) {
+    const u32 run = AHEAD * THREADS;
+    for (u32 from = block * run + threadIdx.x; from < VOCAB; from += blocks * run) {
         u32 bits[AHEAD];
 #pragma unroll
         for (u32 i = 0; i < AHEAD; i++) bits[i] = __float_as_uint(s.logits[min(from + i * THREADS, VOCAB - 1u)]);
@@ -239,12 +241,21 @@ __device__ void draw(Shared& sh, const Sampler& s, Cut cut, u32 position) {
     __syncthreads();
 }
 
-KERNEL(sample)(const float* __restrict__ logits, const u32* __restrict__ params, u32* counts, u32* ctl) {
+// The lowest id with the largest key that threads have found, where sh.best_key and best_id begin with 0 and NONE.
+__device__ __forceinline__ void best_of(Shared& sh, u32 key, u32 id) {
+    atomicMax(&sh.best_key, key);
+    __syncthreads();
+    if (key == sh.best_key) atomicMin(&sh.best_id, id);
+    __syncthreads();
+}
+
+KERNEL(sample)(const float* __restrict__ logits, const u32* __restrict__ params, u32* counts, u32* ctl, u32* bests,
+               u32* finished) {
     wait_for_previous();
     __shared__ Shared sh;
+    __shared__ bool is_last;
     u32 thread = threadIdx.x, position = ctl[PAST] + ctl[LEN], done = ctl[DONE];
-    // Thread 0 changes it at the end.
-    __syncthreads();
+    // The last block changes it, behind all others.
     if (done != 0u) return;
     Sampler s = {logits, params, counts, 0.0f, params[MASKED] != 0u, params[PENALTIES] != 0u};
     if (thread == 0u) {
@@ -253,20 +264,40 @@ KERNEL(sample)(const float* __restrict__ logits, const u32* __restrict__ params,
         sh.need = 0;
     }
     __syncthreads();
-    // The lowest id with the largest key; id 0 where no logit is above -inf.
-    u32 own_key = 0u, own_id = thread;
-    for_ids(s, [&](u32 id, u32 bits) {
+    // Id 0 where no logit is above -inf.
+    u32 own_key = 0u, own_id = blockIdx.x * AHEAD * THREADS + thread;
+    auto find = [&](u32 id, u32 bits) {
         u32 key = key_at(s, id, bits);
         if (key > own_key) {
             own_key = key;
             own_id = id;
         }
-    });
-    atomicMax(&sh.best_key, own_key);
-    __syncthreads();
+    };
+    for_ids(s, find, blockIdx.x, BLOCKS);
+    best_of(sh, own_key, min(own_id, VOCAB - 1u));
+    if (BLOCKS > 1) {
+        if (thread == 0u) {
+            bests[2 * blockIdx.x] = sh.best_key;
+            bests[2 * blockIdx.x + 1] = sh.best_id;
+            __threadfence();
+            is_last = atomicAdd(finished, 1u) == BLOCKS - 1;
+        }
+        __syncthreads();
+        if (!is_last) return;
+        __threadfence();
+        bool has = thread < BLOCKS;
+        own_key = has ? __ldcg(bests + 2 * thread) : 0u;
+        own_id = has ? __ldcg(bests + 2 * thread + 1) : NONE;
+        if (thread == 0u) {
+            sh.best_key = 0u;
+            sh.best_id = NONE;
+            // The next launch counts from zero.
+            *finished = 0u;
+        }
+        __syncthreads();
+        best_of(sh, own_key, own_id);
+    }
     u32 best = sh.best_key;
-    if (own_key == best) atomicMin(&sh.best_id, min(own_id, VOCAB - 1u));
-    __syncthreads();
     if (thread == 0u) sh.chosen = sh.best_id;
     __syncthreads();
     if (params[GREEDY] == 0u) {

@@ -5,6 +5,8 @@ use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::takes::{self, Taken};
 use super::{Context, Launch, attention_tile, matrix, mismatch, word};
+#[cfg(not(target_family = "wasm"))]
+use crate::gpu::Form;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
@@ -39,10 +41,14 @@ fn sink(var: &str) -> String {
     format!("if team == 0u {{ most = bitcast<f32>({var}[step.sinks + head]); total = 1.0; }}")
 }
 
-/// In WGSL, the position behind the last of the block that the one at `position` is in. A block as long as
-/// positions are ends nowhere.
+/// Positions of a block, 1 of none. One as long as positions are ends nowhere.
+pub(super) fn block_of(op: &Attention) -> u64 {
+    op.block.map_or(1, |b| b.clamp(1, 1 << 30))
+}
+
+/// In WGSL, the position behind the last of the block that the one at `position` is in.
 pub(super) fn block_end(op: &Attention, position: &str) -> String {
-    match op.block.map_or(1, |b| b.clamp(1, 1 << 30)) {
+    match block_of(op) {
         1 => format!("{position} + 1u"),
         b => format!("({position}) / {b}u * {b}u + {b}u"),
     }
@@ -162,9 +168,27 @@ pub(super) fn attention(
             ("acc_vars", &each(&|d| format!("var acc{d} = 0.0;"))),
             ("acc_fade", &each(&|d| format!("acc{d} *= fade;"))),
             ("acc_add", &each(&|d| format!("acc{d} += p * v_at(v + {}u);", d * 64))),
-            ("sink", &sinks.map_or(String::new(), |s| sink(&s.var))),
+            ("sink", &sinks.as_ref().map_or(String::new(), |s| sink(&s.var))),
             ("finish", &finish),
         ],
     );
+    // No page has a text of its own, and pages download each function.
+    #[cfg(not(target_family = "wasm"))]
+    if rows == 1 {
+        let parameters = vec![
+            ("kv", kv.name().into()),
+            ("e", e.to_string()),
+            ("ring", op.ring.to_string()),
+            ("softcap", op.softcap.is_some().to_string()),
+            ("block", block_of(op).to_string()),
+            ("ctl", ctl.var),
+            ("q", q_at.var),
+            ("k", k.var),
+            ("v", v.var),
+            ("sinks", sinks.map_or(String::new(), |sinks| sinks.var)),
+            ("y", y.var),
+        ];
+        emit.form = Some(Form { name: "attention", parameters });
+    }
     Ok(Some(Launch { wgsl, entry: "attention", words, groups: heads * rows }))
 }

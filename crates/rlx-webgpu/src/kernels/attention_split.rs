@@ -10,6 +10,8 @@ use super::kv::{Kv, Rows};
 use super::rope::{angle, cache_dims, element_of, low_rows, pairs, turned};
 use super::takes::{self, Taken};
 use super::{Context, Launch, attention_tile, formats, matrix, mismatch, unsupported, word};
+#[cfg(not(target_family = "wasm"))]
+use crate::gpu::Form;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{AttentionSplit, Op, RopeStyle};
 use rlx_core::target::Target;
@@ -166,6 +168,21 @@ fn launch(
     ];
     let softcap = op.whole.softcap.is_some();
     let held = Rows::of(op.whole.ring, capacity);
+    // No page has a text of its own, and pages download each function.
+    #[cfg(not(target_family = "wasm"))]
+    let mut parameters = vec![
+        ("kv", kv.name().into()),
+        ("e", e.to_string()),
+        ("group", group.to_string()),
+        ("ring", op.whole.ring.to_string()),
+        ("softcap", softcap.to_string()),
+        ("block", "1".into()),
+        ("ctl", ctl.var.clone()),
+        ("q", q.var.clone()),
+        ("k", k.var.clone()),
+        ("v", v.var.clone()),
+        ("y", acc.var.clone()),
+    ];
     let split = Split { e, group, quads, kv, held, softcap, k, v, out: acc.var };
     let mut text = Text {
         turn: String::new(),
@@ -190,6 +207,19 @@ fn launch(
             None => None,
         };
         let vars = norms.as_ref().map(|(_, q, k)| (q.var.as_str(), k.var.as_str()));
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let (q_norm, k_norm) = vars.unwrap_or_default();
+            let style = if turned.style == RopeStyle::Adjacent { "adjacent" } else { "half" };
+            parameters.extend([
+                ("new_k", k.var.clone()),
+                ("new_v", v.var.clone()),
+                ("table", table.var.clone()),
+                ("q_norm", q_norm.into()),
+                ("k_norm", k_norm.into()),
+                ("style", style.into()),
+            ]);
+        }
         text = split.turning(turned.style, &q.var, &k.var, &v.var, &table.var, vars);
         words.extend(norms.map_or([0; 3], |(eps, q, k)| [eps, q.word(), k.word()]));
     } else {
@@ -240,6 +270,10 @@ fn launch(
         Some(subgroup) => teams::wgsl(&split, subgroup, cx, &shared),
         None => rows::wgsl(&split, &shared),
     };
+    #[cfg(not(target_family = "wasm"))]
+    {
+        emit.form = Some(Form { name: entry, parameters });
+    }
     Ok(Some(Launch { wgsl, entry, words, groups: rows }))
 }
 

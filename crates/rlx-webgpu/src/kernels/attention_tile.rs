@@ -1,10 +1,14 @@
 //! `attention` and `attention_split` of several rows: a tile of them, all heads of a group, shares what it reads.
 
+#[cfg(not(target_family = "wasm"))]
+use super::attention::block_of;
 use super::attention::{block_end, score_words};
 use super::emit::{Emit, Place, fill};
 use super::kv::{Kv, Rows};
 use super::rope::cache_dims;
 use super::{Launch, formats, matrix, word};
+#[cfg(not(target_family = "wasm"))]
+use crate::gpu::Form;
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{Attention, AttentionSplit};
 use rlx_core::{Error, Result};
@@ -252,7 +256,7 @@ pub(super) fn attention_tile(
             "step.q + (min(row0 + {n} / GROUP, step.rows - 1u) * step.heads + kv_head * GROUP + {n} % GROUP) * E"
         )
     });
-    let sink = sinks.map_or(String::new(), |s| {
+    let sink = sinks.as_ref().map_or(String::new(), |s| {
         let one = |i: u64| {
             let head = format!("kv_head * GROUP + (eight * 8u + {i}u) % GROUP");
             format!("{} = bitcast<f32>({}[step.sinks + {head}]);", of("most", i), s.var)
@@ -299,6 +303,28 @@ pub(super) fn attention_tile(
             "at, live",
         ),
     };
+    // No page has a text of its own, and pages download each function.
+    #[cfg(not(target_family = "wasm"))]
+    {
+        let name = |place: Option<&Place>| place.map_or(String::new(), |p| p.var.clone());
+        let parameters = vec![
+            ("kv", Kv::of(k_cache).name().into()),
+            ("e", text(e)),
+            ("group", text(group)),
+            ("tile", text(tile_rows)),
+            ("ring", op.ring.to_string()),
+            ("softcap", op.softcap.is_some().to_string()),
+            ("block", text(block_of(op))),
+            ("ctl", ctl.var.clone()),
+            ("q", q_at.var.clone()),
+            ("k", caches.k.var.clone()),
+            ("v", caches.v.var.clone()),
+            ("sinks", name(sinks.as_ref())),
+            ("y", y.var.clone()),
+            ("stats", name(stats.as_ref())),
+        ];
+        emit.form = Some(Form { name: entry, parameters });
+    }
     let divided =
         |i: u64| if split.is_none() { format!(" / {}", of("all", i)) } else { String::new() };
     let outs = [

@@ -6,6 +6,9 @@
 mod activations;
 pub(super) mod experts;
 mod few;
+// No page has a text of its own, and pages download each function.
+#[cfg(not(target_family = "wasm"))]
+mod form;
 mod rows;
 mod tile;
 #[cfg(feature = "graphs")]
@@ -20,7 +23,7 @@ use super::scalar;
 use super::takes::{self, Taken};
 use super::{Context, Launch, matrix, mismatch, word};
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{Epilogue, MatMul, Op};
+use rlx_core::ops::{Epilogue, MatMul, Op, Unary};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Type};
 use rlx_core::{Code, Error, Result};
@@ -60,6 +63,9 @@ struct Parts {
     residual: Option<Place>,
     /// The functions that its WGSL calls, and its WGSL over `x`.
     map: Option<(&'static str, &'static str)>,
+    /// Which function that is.
+    #[cfg_attr(target_family = "wasm", allow(dead_code))]
+    function: Option<Unary>,
     glu: bool,
     /// Bounds both factors of a glu of experts, which then adds 1 to the second.
     limit: Option<f32>,
@@ -275,15 +281,15 @@ impl Parts {
             Some(i) => Some(read(emit, &step.operands[i])?),
             None => None,
         };
-        let map = match op.epilogue {
-            Epilogue::Map(f) | Epilogue::Glu(f) => {
-                let text = scalar::unary(f).ok_or_else(|| {
-                    Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
-                })?;
-                Some(text)
-            }
+        let function = match op.epilogue {
+            Epilogue::Map(f) | Epilogue::Glu(f) => Some(f),
             Epilogue::None | Epilogue::Add => None,
         };
+        let text = |f: Unary| {
+            let missing = || Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()));
+            scalar::unary(f).ok_or_else(missing)
+        };
+        let map = function.map(text).transpose()?;
         let x_type = x.ty.dtype;
         Ok(Parts {
             m,
@@ -296,6 +302,7 @@ impl Parts {
             segments,
             residual,
             map,
+            function,
             glu,
             limit: None,
             readers,

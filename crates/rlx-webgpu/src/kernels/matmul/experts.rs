@@ -12,7 +12,7 @@ use crate::kernels::formats::Readers;
 use crate::kernels::takes::{self, Taken};
 use crate::kernels::{Context, Launch, matrix, mismatch, scalar, word};
 use rlx_core::ir::lir::Step;
-use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op};
+use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op, Unary};
 use rlx_core::target::Target;
 use rlx_core::types::{DType, Kind, Type};
 use rlx_core::{Code, Error, Result};
@@ -121,14 +121,15 @@ impl Experts {
         }
         let mut read = |at: Option<usize>| at.map(|i| emit.read(&step.operands[i])).transpose();
         let (shares, residual, ids) = (read(at.shares)?, read(at.residual)?, read(Some(at.ids))?);
-        let map = match op.epilogue {
-            GroupedEpilogue::Glu(f) | GroupedEpilogue::LimitedGlu(f, _) => {
-                Some(scalar::unary(f).ok_or_else(|| {
-                    Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()))
-                })?)
-            }
+        let function = match op.epilogue {
+            GroupedEpilogue::Glu(f) | GroupedEpilogue::LimitedGlu(f, _) => Some(f),
             _ => None,
         };
+        let text = |f: Unary| {
+            let missing = || Error::new(Code::Unsupported, format!("WGSL has no {}", f.name()));
+            scalar::unary(f).ok_or_else(missing)
+        };
+        let map = function.map(text).transpose()?;
         let parts = Parts {
             m,
             k,
@@ -145,10 +146,40 @@ impl Experts {
                 _ => None,
             },
             map,
+            function,
             readers,
         };
         let ids = ids.ok_or_else(|| Error::internal("a grouped_matmul without ids"))?;
         Ok(Experts { parts, top_k, experts, ids, shares, own_rows: x.ty.shape.rank() == 3 })
+    }
+
+    /// The form of a kernel of these experts, of so many rows of a matrix for a workgroup, and teams of it that have
+    /// experts of their own.
+    #[cfg(not(target_family = "wasm"))]
+    fn form(
+        &self,
+        name: &'static str,
+        columns: u64,
+        teams: u64,
+        cx: &Context<'_>,
+        emit: &mut Emit<'_>,
+    ) -> Result<()> {
+        let p = &self.parts;
+        if p.x_type != DType::F32 {
+            return Ok(());
+        }
+        let shares = self.shares.as_ref().map_or(String::new(), |s| s.var.clone());
+        let more = [
+            ("control", cx.counted(p.m, emit).unwrap_or_default()),
+            ("columns", columns.to_string()),
+            ("teams", teams.to_string()),
+            ("ids", self.ids.var.clone()),
+            ("shares", shares),
+            ("own_rows", self.own_rows.to_string()),
+            ("limit", p.limit.map_or(String::new(), |l| format!("{l:?}"))),
+        ];
+        emit.form = Some(p.form(name, &more)?);
+        Ok(())
     }
 
     /// The step constants, and workgroups for one row of the result of `rows_per_group` rows of a matrix.

@@ -122,7 +122,7 @@ pub(super) fn launch(
     p: &Parts,
     quantize: Option<BlockFormat>,
     cx: &Context<'_>,
-    emit: &Emit<'_>,
+    emit: &mut Emit<'_>,
 ) -> Result<Launch> {
     let most = p.launched().iter().map(|s| s.rows).sum::<u64>();
     let class = Class::of(most, p.k, p.glu);
@@ -175,7 +175,17 @@ pub(super) fn launch(
             ("result", &result(p, form.scaled)?),
         ],
     );
+    #[cfg(not(target_family = "wasm"))]
+    if quantize.is_none() {
+        emit.form = Some(p.form("matmul_rows", &one_row(teams * rows))?);
+    }
     Ok(Launch { wgsl, entry: "matmul_rows", words, groups })
+}
+
+/// What a form of one row says besides: rows of a weight that a workgroup has at a time.
+#[cfg(not(target_family = "wasm"))]
+pub(super) fn one_row(columns: u64) -> [(&'static str, String); 2] {
+    [("control", String::new()), ("columns", columns.to_string())]
 }
 
 /// The products of a team's rows, and their sums in `results`.

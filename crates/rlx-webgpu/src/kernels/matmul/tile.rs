@@ -4,6 +4,8 @@ use super::{Context, Emit, Launch, Parts};
 use crate::kernels::emit::fill;
 use crate::kernels::formats;
 use rlx_core::Result;
+#[cfg(not(target_family = "wasm"))]
+use rlx_core::types::DType;
 
 /// Rows of x in a tile.
 const TILE_M: u64 = 32;
@@ -88,6 +90,11 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
             ("scale", &scale),
         ],
     );
+    #[cfg(not(target_family = "wasm"))]
+    if p.x_type == DType::F32 {
+        let control = cx.counted(p.m, emit).unwrap_or_default();
+        emit.form = Some(p.form("matmul_tile", &[("control", control)])?);
+    }
     let groups = tiles * p.m.div_ceil(TILE_M);
     Ok(Launch { wgsl, entry: "matmul_tile", words, groups })
 }

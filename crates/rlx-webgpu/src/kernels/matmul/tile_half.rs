@@ -5,12 +5,10 @@
 //! of them is an f16, and everything beyond an f32 that is multiplied by both scales.
 
 use super::tile::{columns, store};
-use super::{Context, Emit, Launch, Parts, Place, Segment};
-use crate::gpu::Form;
+use super::{Context, Emit, Launch, Parts};
 use crate::kernels::emit::fill;
-use crate::kernels::{formats, planes, scalar};
+use crate::kernels::formats;
 use rlx_core::Result;
-use rlx_core::ops::Unary;
 
 /// Rows of x in a tile.
 const TILE_M: u64 = 64;
@@ -80,34 +78,11 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result
             ("add", &add),
         ],
     );
-    // No page has a text of its own, and pages download each function.
-    if cfg!(not(target_family = "wasm")) {
-        emit.form = Some(form(p, cx, emit)?);
+    #[cfg(not(target_family = "wasm"))]
+    {
+        let control = cx.counted(p.m, emit).unwrap_or_default();
+        emit.form = Some(p.form("matmul_tile_half", &[("control", control)])?);
     }
     let groups = tiles * p.m.div_ceil(TILE_M);
     Ok(Launch { wgsl, entry: "matmul_tile_half", words, groups })
-}
-
-/// What a text of a host's own depends on, as this one does: names of bound arrays, types, and what follows.
-fn form(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Form> {
-    let var = |place: Option<&Place>| place.map_or(String::new(), |p| p.var.clone());
-    let kind = |s: &Segment| {
-        let planes = if planes::has(s.dtype, p.k) { " planes" } else { "" };
-        format!("{}{planes},{},{}", s.dtype, s.weight.var, var(s.bias.as_ref()))
-    };
-    let map = match p.map {
-        None => "x",
-        Some(text) if Some(text) == scalar::unary(Unary::Silu) => "silu",
-        Some(_) => "",
-    };
-    let parameters = vec![
-        ("glu", p.glu.to_string()),
-        ("map", map.into()),
-        ("x", p.x.var.clone()),
-        ("y", p.y_var()?.into()),
-        ("residual", var(p.residual.as_ref())),
-        ("control", cx.counted(p.m, emit).unwrap_or_default()),
-        ("kinds", p.kinds().0.into_iter().map(kind).collect::<Vec<_>>().join(";")),
-    ];
-    Ok(Form { name: "matmul_tile_half", parameters })
 }

@@ -4,6 +4,8 @@ use super::{Context, Emit, Launch, Parts};
 use crate::kernels::emit::fill;
 use crate::kernels::formats;
 use rlx_core::Result;
+#[cfg(not(target_family = "wasm"))]
+use rlx_core::types::DType;
 
 /// Threads of a workgroup.
 const THREADS: u64 = 64;
@@ -17,7 +19,7 @@ pub(super) fn rows_of_team(rows: u64, teams: u64) -> u64 {
     (rows / (teams * GROUPS)).clamp(1, ROWS)
 }
 
-pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Launch> {
+pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Result<Launch> {
     // Lanes without a chunk idle, so short rows get few; long ones at most 32, since the end of
     // the kernel adds a row's lanes one after the other.
     let lanes = p.chunks().next_power_of_two().clamp(4, 32);
@@ -95,5 +97,9 @@ pub(super) fn launch(p: &Parts, cx: &Context<'_>, emit: &Emit<'_>) -> Result<Lau
             ("result", &result),
         ],
     );
+    #[cfg(not(target_family = "wasm"))]
+    if p.x_type == DType::F32 {
+        emit.form = Some(p.form("matmul_vector", &super::rows::one_row(teams * rows))?);
+    }
     Ok(Launch { wgsl, entry: "matmul_vector", words, groups })
 }

@@ -59,5 +59,7 @@ pub(super) fn launch(
             ("y", y),
         ],
     );
+    #[cfg(not(target_family = "wasm"))]
+    e.form("experts_sum", rows, teams, cx, emit)?;
     Ok(Launch { wgsl, entry: "grouped_matmul", words, groups: p.m * groups })
 }

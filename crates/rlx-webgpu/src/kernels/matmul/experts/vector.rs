@@ -82,5 +82,7 @@ pub(super) fn launch(e: &Experts, cx: &Context<'_>, emit: &mut Emit<'_>) -> Resu
             ("result", &result),
         ],
     );
+    #[cfg(not(target_family = "wasm"))]
+    e.form("experts", teams * rows, 0, cx, emit)?;
     Ok(Launch { wgsl, entry: "grouped_matmul", words, groups: results * groups })
 }
