@@ -68,7 +68,7 @@ check() {
 
 if [ "$device" = cuda ]; then
     export RLX_CUDA=1
-    own=(--skip emulator:: --skip hip:: --skip rocm::)
+    own=(--skip emulator:: --skip hip:: --skip rocm)
     for round in $(seq "$rounds"); do
         check "tests, round $round" env CUDA_CACHE_DISABLE=1 sh -c 'cd crates/rlx-cuda && exec "$@"' - "$tests" "${own[@]}"
     done

@@ -1,4 +1,4 @@
-// A library that stands for AMD's libamdhip64 and libhiprtc: it has the functions that our driver calls, notes what is
+// A library that stands for AMD's libamdhip64, libhiprtc and libhipblaslt (`products.h`): it has the functions that our driver calls, notes what is
 // done wrong, and runs kernels by the emulator.
 //
 // What is queued runs late, when somebody asks or waits: a piece of work for each question whether an event has passed.
@@ -20,6 +20,7 @@
 #include <dlfcn.h>
 #include <functional>
 #include <map>
+#include <math.h>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -213,6 +214,8 @@ int release(void* at, bool pinned) {
 
 #define HIP extern "C" __attribute__((visibility("default"))) int
 
+#include "products.h"
+
 extern "C" const char* fake_faults() {
     Guard guard(mutex);
     static std::string copy;
@@ -232,6 +235,9 @@ extern "C" const char* fake_living() {
     say(graphs.size(), "graphs");
     say(executables.size(), "executables");
     say(streams.size(), "streams");
+    say(matrices.size(), "matrices");
+    say(multiplications.size() + preferences.size(), "descriptions of products");
+    say(multipliers.size(), "handles of products");
     return text.c_str();
 }
 
@@ -563,7 +569,11 @@ HIP hiprtcCompileProgram(void* program, int count, const char** options) {
     std::string base = FAKE_WORK "/" + std::to_string(getpid()) + "-" + std::to_string(number++);
     FILE* file = fopen((base + ".cpp").c_str(), "wb");
     if (!file) return 1;
-    fprintf(file, "#include \"gcn.h\"\nnamespace {\n%s\n}\nRLX_KERNEL(%s)\n", p->source.c_str(), p->entry.c_str());
+    // The compiler's words for an architecture and for its generation.
+    std::string generation = arch.substr(3, arch.size() - 5);
+    fprintf(file, "#include \"gcn.h\"\n#define __%s__ 1\n#define __GFX%s__ 1\n#define GCN_FLUSHES %d\n", arch.c_str(),
+            generation.c_str(), arch == "gfx90a");
+    fprintf(file, "namespace {\n%s\n}\nRLX_KERNEL(%s)\n", p->source.c_str(), p->entry.c_str());
     fclose(file);
     // What a kernel needs of C++'s libraries this one has.
     bool done = runs(compiler(lanes) + " -shared -nostdlib " + base + ".cpp -o " + base + ".so -lm -lgcc -lc 2> " + base + ".log");

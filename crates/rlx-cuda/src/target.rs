@@ -23,7 +23,7 @@ const POLICY: Policy = Policy {
     checked: false,
 };
 
-/// An AMD device: the same kernels. Products of prompts do not round, because there is no library for halves.
+/// An AMD device: the same kernels, and products of prompts with halves where the machine has hipBLASLt.
 ///
 /// ```
 /// let (cuda, rocm) = (rlx_cuda::target(), rlx_cuda::rocm_target());
@@ -31,8 +31,7 @@ const POLICY: Policy = Policy {
 /// assert_eq!(cuda.limits, rocm.limits);
 /// ```
 pub fn rocm_target() -> Target {
-    let activations = ProgramActivations { decode: Activations::F32, prompts: Activations::F32 };
-    Target { name: ROCM.into(), policy: Policy { activations, ..POLICY }, ..target() }
+    Target { name: ROCM.into(), ..target() }
 }
 
 /// A CUDA device: what its kernels take is what the kernels themselves say.

@@ -11,7 +11,7 @@ use rlx_cuda::CudaDevice;
 use rlx_cuda::driver::cuda::Cuda;
 use rlx_cuda::driver::cuda::texts::Folders;
 use rlx_cuda::driver::emulator::{Emulator, Watch};
-use rlx_cuda::driver::{At, Driver, DriverInfo, Work};
+use rlx_cuda::driver::{At, Driver, DriverInfo, Floats, Work};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -98,6 +98,9 @@ impl Driver for Watched {
     }
     fn has_products(&self) -> bool {
         self.driver.has_products()
+    }
+    fn multiplies(&self, floats: Floats) -> bool {
+        self.driver.multiplies(floats)
     }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         if wants_nvrtc() {

@@ -29,6 +29,7 @@ fn places() -> [PathBuf; 2] {
         "hip/fake.cpp",
         "hip/card.cpp",
         "hip/gcn.h",
+        "hip/products.h",
         "emulator/block.cpp",
         "emulator/block.h",
         "emulator/cuda.h",
@@ -137,14 +138,28 @@ impl Fake {
         made
     }
 
-    /// The second card: a thread that does not choose it has the first.
-    pub fn driver(&self) -> Hip {
-        let [_, work] = places();
-        Hip::with_libraries(&self.path, &self.path, 1, Some(work.join("code"))).unwrap()
+    /// What the library of products lacks from now on: `products.h` has the numbers.
+    pub fn products_lack(&self, what: c_int) {
+        // SAFETY: it takes a number.
+        unsafe {
+            self.library.get::<unsafe extern "C" fn(c_int)>("fake_products_lack").unwrap()(what)
+        }
     }
 
-    pub fn device(&self) -> Arc<TestDevice> {
-        let driver: Box<dyn Driver> = Box::new(self.driver());
+    /// The second card, without hipBLASLt: a thread that does not choose it has the first.
+    pub fn driver(&self) -> Hip {
+        self.open(false)
+    }
+
+    fn open(&self, products: bool) -> Hip {
+        let ([_, work], paths) = (places(), [self.path.as_path(); 2]);
+        let products = products.then_some(paths[0]);
+        Hip::with_libraries(paths, products, 1, Some(work.join("code"))).unwrap()
+    }
+
+    /// The executor over it, without hipBLASLt or with it.
+    pub fn device(&self, products: bool) -> Arc<TestDevice> {
+        let driver: Box<dyn Driver> = Box::new(self.open(products));
         Arc::new(CudaDevice::with_target(driver, rlx_cuda::rocm_target()))
     }
 

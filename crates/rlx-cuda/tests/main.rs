@@ -33,6 +33,8 @@ mod recorded;
 mod recorder;
 mod recurrent;
 mod rocm;
+mod rocm_matrix;
+mod rocm_products;
 #[path = "../../../tests/support/session.rs"]
 mod session;
 #[path = "../../../tests/support/skip.rs"]

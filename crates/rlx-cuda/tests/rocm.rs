@@ -3,13 +3,18 @@
 //! Both come from Debian: `libamdhip64-dev`, `libhiprtc-builtins5`, `rocm-device-libs` and `clang-19`. Each operator's
 //! longest text is compiled; with `RLX_ROCM=all` every text of the models below is.
 
+use crate::common::{Rng, control, input, run_op};
+use crate::graphs::some;
 use crate::hip::WORDS;
 use crate::language::load;
 use crate::recorder::{Text, recorder};
 use crate::skip::skip;
+use crate::step::cache;
 use rlx_core::Code;
+use rlx_core::ops::{Attention, BatchMatMul, Conv, Op, Sdpa, Window};
+use rlx_core::plan::hash;
 use rlx_core::runtime::model::ModelOptions;
-use rlx_core::types::{BlockFormat, DType};
+use rlx_core::types::{BlockFormat, DType, Scalar};
 use rlx_cuda::driver::Driver;
 use rlx_cuda::driver::hip::{HEADER, Hip, code_for};
 use std::collections::BTreeMap;
@@ -58,13 +63,42 @@ fn texts() -> Vec<Text> {
     longest.into_iter().collect()
 }
 
+/// Texts of tiles whose types and sizes ask for all that the architectures' products of matrices have.
+fn tiles() -> Vec<Text> {
+    let (device, texts) = recorder(false, false);
+    let mut rng = Rng(41);
+    for scalar in [Scalar::F32, Scalar::F16, Scalar::Bf16] {
+        let mut on = |op: Op, dims: [&[u64]; 3]| {
+            let operands: Vec<_> =
+                dims.iter().filter(|d| !d.is_empty()).map(|d| some(&mut rng, scalar, d)).collect();
+            run_op(&device, op, &operands);
+        };
+        on(BatchMatMul::default().into(), [&[70, 40], &[40, 66], &[]]);
+        let conv = Conv { window: Window::new(2), groups: 1, bias: false };
+        on(conv.into(), [&[1, 3, 9, 11], &[66, 3, 3, 3], &[]]);
+        let all = [(128u64, 128u64), (64, 64), (24, 40)];
+        for (head, width) in all.into_iter().take(if scalar == Scalar::F16 { 3 } else { 1 }) {
+            let op = Sdpa { v_head_dim: width as usize, ..Sdpa::new(2, head as usize) };
+            on(op.into(), [&[1, 70, 2, head], &[1, 71, 2, head], &[1, 71, 2, width]]);
+        }
+    }
+    let operands = [
+        input(&[64, 256], &rng.floats(64 * 256)),
+        cache(&mut rng, DType::F16, 2, 144, 128),
+        cache(&mut rng, DType::F16, 2, 144, 128),
+        control(3, 64, 0),
+    ];
+    run_op(&device, Attention::causal(128, 0.1), &operands);
+    texts.lock().unwrap().clone().into_iter().collect()
+}
+
 #[test]
 fn amds_own_compiler_takes_every_kernel() {
-    let texts = texts();
+    let (texts, tiles) = (texts(), tiles());
     assert!(texts.len() >= 16, "{} texts", texts.len());
-    for arch in ["gfx90a", "gfx1030"] {
+    for (arch, tiles) in [("gfx90a", tiles.as_slice()), ("gfx1030", &[])] {
         let words = ("words".to_owned(), WORDS.to_owned());
-        for (entry, text) in texts.iter().chain([&words]) {
+        for (entry, text) in texts.iter().chain(tiles).chain([&words]) {
             let code = match code_for(arch, text, entry) {
                 Err(e) if e.code == Code::DeviceUnavailable => {
                     return skip("rocm: hiprtc takes the kernels", &e.what);
@@ -144,7 +178,8 @@ fn assembly(
     (entry, text): &Text,
 ) -> String {
     let (arch, lanes, table) = of;
-    let source = folder.join(format!("{entry}-{arch}-{:x}.hip", text.len()));
+    let key = hash([text.as_str()].into_iter());
+    let source = folder.join(format!("{entry}-{arch}-{key:016x}.hip"));
     fs::write(&source, [HEADER, text].concat()).unwrap();
     let mut clang = clang(of);
     clang.args(["-Xclang", "-include-pch", "-Xclang"]).arg(headers);
@@ -198,8 +233,32 @@ fn check(arch: &str, lanes: u32, (entry, text): &Text, assembly: &str) {
             assert!(has(&[word]), "{what}: {word}");
         }
     }
+    // Products of matrices: of what an architecture has them for.
+    let of_short = text.contains("#define KIND F16") || text.contains("#define KIND Bf16");
+    let of_halves = entry.ends_with("_halves");
+    let (of_tensors, of_rows) = (
+        ["batch_matmul", "conv"].contains(&entry.as_str()),
+        ["matmul_tile", "grouped_tile"].contains(&entry.as_str()),
+    );
+    let matrix = match arch {
+        "gfx1030" => None,
+        "gfx1100" | "gfx1201" => {
+            let attends = ["attention_tile", "sdpa_tile"].contains(&entry.as_str());
+            (attends || of_halves || of_tensors && of_short).then_some("v_wmma_f32_16x16x16_")
+        }
+        _ => {
+            let is_tile = entry.ends_with("_tile") || of_halves || of_tensors;
+            is_tile.then_some("v_mfma_f32_16x16x")
+        }
+    };
+    for word in ["v_mfma_", "v_wmma_"] {
+        let is_there = matrix.is_some_and(|m| m.starts_with(word));
+        assert_eq!(has(&[word]), is_there, "{what}: {word}");
+    }
+    assert!(matrix.is_none_or(|m| has(&[m])), "{what}: {matrix:?}");
     if entry.starts_with("matmul") {
-        assert!(has(&wide) && has(&fused), "{what}: wide loads, and products with sums");
+        assert!(has(&wide), "{what}: wide loads");
+        assert!(has(&fused) || of_rows && matrix.is_some(), "{what}: products with sums");
     }
     if ["rms_norm", "matmul_one", "matmul_vector", "attention_one"].contains(&entry.as_str()) {
         assert!(has(&["ds_bpermute_b32"]), "{what}: exchanges between lanes");
@@ -223,10 +282,19 @@ fn kernels_have_registers_and_instructions_of_every_architecture() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rocm");
     fs::create_dir_all(&folder).unwrap();
     let mut texts = texts();
+    let tiles = tiles();
+    assert_eq!(tiles.len(), 3 * 2 + 5 + 1, "texts of tiles");
+    for entry in ["grouped_halves", "matmul_tile", "attention_tile"] {
+        assert!(texts.iter().any(|(name, _)| name == entry), "no text of {entry}");
+    }
     texts.push(("words".into(), format!("#define BLOCK_THREADS 128\n{WORDS}")));
     let behind = ARCHITECTURES.map(|of| (of, headers(&folder, of)));
     let each: Vec<_> =
         behind.iter().flat_map(|a| texts.iter().map(move |text| (a, text))).collect();
+    // Without such products tiles are those of the models.
+    let with = behind.iter().filter(|((arch, ..), _)| *arch != "gfx1030");
+    let each: Vec<_> =
+        with.flat_map(|a| tiles.iter().map(move |text| (a, text))).chain(each).collect();
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for part in each.chunks(each.len().div_ceil(threads)) {

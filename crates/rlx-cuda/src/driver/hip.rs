@@ -9,11 +9,14 @@
 mod api;
 mod compiler;
 mod handles;
+mod products;
 mod times;
+mod trial;
 
-use super::{At, Driver, DriverInfo, Launch, Parameter, Work};
-use api::{Api, Compiler, Paths};
+use super::{At, Driver, DriverInfo, Floats, Launch, Parameter, Work};
+use api::{Api, Compiler, Paths, Products};
 use handles::{Argument, Card, Event, Executable, Function, Memory, Pinned};
+use products::Library;
 use rlx_core::plan::hash;
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::runtime::device::table::Table;
@@ -31,8 +34,10 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Bytes of a write that are copied at once, and writes under way at most.
 const PIECE: usize = 4 << 20;
 const WRITES: usize = 16;
-/// What stands in front of every text: the words of CUDA C that AMD's compiler has otherwise, or lacks.
-pub const HEADER: &str = include_str!("../kernels/hip.cuh");
+/// What stands in front of every text: the words of CUDA C that AMD's compiler has otherwise, or lacks, and products of
+/// matrices by AMD's instructions.
+pub const HEADER: &str =
+    concat!(include_str!("../kernels/hip.cuh"), include_str!("../kernels/hip_matrix.cuh"));
 
 /// An AMD device.
 pub struct Hip {
@@ -53,6 +58,8 @@ pub struct Hip {
     /// The event that times are counted from.
     zero: Lock<Option<Event>>,
     buffers: Lock<Table<u32, Memory>>,
+    /// Products of matrices, where the machine has hipBLASLt and it is right.
+    library: Option<Library>,
     card: Card,
 }
 
@@ -130,17 +137,19 @@ impl Hip {
         Hip::open(&Paths::usual(), ordinal, cache)
     }
 
-    /// The same with the libraries at these places: HIP's runtime and its compiler.
+    /// The same with the libraries at these places: HIP's runtime, its compiler, and hipBLASLt if there is one.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with_libraries(
-        runtime: &Path,
-        compiler: &Path,
+        [runtime, compiler]: [&Path; 2],
+        products: Option<&Path>,
         ordinal: usize,
         cache: Option<PathBuf>,
     ) -> Result<Hip> {
-        let paths = Paths { runtime: vec![runtime.into()], compiler: vec![compiler.into()] };
+        let products = products.map(PathBuf::from).into_iter().collect();
+        let paths =
+            Paths { runtime: vec![runtime.into()], compiler: vec![compiler.into()], products };
         Hip::open(&paths, ordinal, cache)
     }
 
@@ -160,7 +169,9 @@ impl Hip {
         // HIP's version is major * 10^7 + minor * 10^5 + patch.
         let driver = format!("HIP {}.{}", version / 10_000_000, version / 100_000 % 100);
         let [major, minor] = card.api.compiler.numbers();
+        let library = Products::load(paths).and_then(|functions| Library::new(functions, &card));
         Ok(Hip {
+            library,
             info: DriverInfo {
                 name,
                 arch,
@@ -209,7 +220,7 @@ impl Hip {
     fn queue(&self, work: &Work) -> Result<()> {
         match work {
             Work::Launch(launch) => self.launch(launch),
-            Work::Product(_) => Err(Error::internal("a product without a library")),
+            Work::Product(product) => self.product(product),
             Work::Exchange(_) => Err(super::no_group()),
         }
     }
@@ -221,6 +232,12 @@ impl Hip {
             let what = format!("a launch of {x} blocks of {} threads", launch.threads);
             return Err(Error::new(Code::Unsupported, what)
                 .hint("AMD's cards start less than 2^32 threads along x"));
+        }
+        if launch.shared > 0 {
+            // Kernels that ask for it copy in bulk, which no card of AMD's does.
+            return Err(Error::internal(
+                "a launch with shared memory that its text does not declare",
+            ));
         }
         let (functions, buffers) = (self.functions.lock(), self.buffers.lock());
         let function = functions.get(&launch.function);
@@ -392,7 +409,11 @@ impl Driver for Hip {
     }
 
     fn has_products(&self) -> bool {
-        false
+        self.library.is_some()
+    }
+
+    fn multiplies(&self, floats: Floats) -> bool {
+        self.library.as_ref().is_some_and(|library| library.multiplies(floats))
     }
 
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
@@ -412,6 +433,11 @@ impl Driver for Hip {
         let mut recorded = None;
         if !work.is_empty() {
             let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            for work in work {
+                if let Work::Product(product) = work {
+                    self.prepare(product)?;
+                }
+            }
             let queue = || work.iter().try_for_each(|work| self.queue(work));
             recorded = Some(self.card.record(queue)?);
         }

@@ -1,7 +1,7 @@
 //! Ranks of a group that meet in this process: tensors that they exchange pass through the host. It is the definition
 //! of an exchange for any driver: for the emulator, and for cards of which two ranks share one.
 
-use super::{At, Driver, DriverInfo, Exchange, Exchanged, Work};
+use super::{At, Driver, DriverInfo, Exchange, Exchanged, Floats, Work};
 use rlx_core::ops::{AllGather, AllReduce, Op};
 use rlx_core::runtime::device::group::Meeting;
 use rlx_core::runtime::device::shared::Lock;
@@ -139,6 +139,9 @@ impl<D: Driver> Driver for Met<D> {
     }
     fn has_products(&self) -> bool {
         self.driver.has_products()
+    }
+    fn multiplies(&self, floats: Floats) -> bool {
+        self.driver.multiplies(floats)
     }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         self.driver.compile(function, source, entry)

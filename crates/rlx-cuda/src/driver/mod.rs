@@ -81,6 +81,9 @@ pub enum Floats {
 }
 
 impl Floats {
+    /// Each of them, in the order of their numbers.
+    pub const ALL: [Floats; 3] = [Floats::Sums, Floats::F16, Floats::Bf16];
+
     /// Bytes of an element of y.
     pub const fn bytes(self) -> u64 {
         if matches!(self, Floats::Sums) { 4 } else { 2 }
@@ -191,6 +194,11 @@ pub trait Driver: Send + Sync {
     /// Whether it has a library for [`Product`]s.
     fn has_products(&self) -> bool;
 
+    /// Whether that library multiplies these floats.
+    fn multiplies(&self, _floats: Floats) -> bool {
+        self.has_products()
+    }
+
     /// Compiles a kernel. May be called by several threads at once.
     ///
     /// # Errors
@@ -265,6 +273,9 @@ impl Driver for Box<dyn Driver> {
     }
     fn has_products(&self) -> bool {
         (**self).has_products()
+    }
+    fn multiplies(&self, floats: Floats) -> bool {
+        (**self).multiplies(floats)
     }
     fn compile(&self, function: u32, source: &str, entry: &str) -> Result<()> {
         (**self).compile(function, source, entry)

@@ -90,6 +90,7 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         let text = concat!(
             include_str!("four_lanes.cuh"),
             include_str!("halves_tile.cuh"),
+            include_str!("attention_tile_amd.cuh"),
             include_str!("attention_tile.cu")
         );
         ("attention_tile", text, TILE)

@@ -3,8 +3,10 @@
 // bytes       q and y once; the positions that are seen, for each 64 rows of a query head
 // launch      a block of 4 warps is 64 rows of a head, 16 of a warp; positions come by 64 to shared memory
 // numerics    products of halves on tensor cores, sums in f32: queries, divided by a power of two of their row, and
-//             weights are two halves each, of 22 bits together
+//             weights are two halves each, of 22 bits together; AMD's cards have attention_tile_amd.cuh
+#ifndef HAS_MATRIX
 #define TILE 64
+#endif
 
 #ifdef HAS_HALVES
 typedef Rows16<TILE, HEAD> Positions;
@@ -142,7 +144,7 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
         }
     }
 }
-#else
+#elif !defined(HAS_MATRIX)
 __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 len, const float* __restrict__ q,
                                             const u8* __restrict__ keys, const u8* __restrict__ values SINKS_PARAMETER,
                                             float* __restrict__ y) {

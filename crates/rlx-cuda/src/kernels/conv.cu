@@ -44,7 +44,7 @@ KERNEL(conv)(const T* __restrict__ x, const T* __restrict__ w, T* __restrict__ y
     product_tile(Strided<Filters>(w + size_t(group) * OWN * K, m0), Columns(x, group, n0), sums);
 #pragma unroll
     for (u32 i = 0; i < 16; i++) {
-        u32 m = m0 + row_of(i), n = n0 + column_of(i), filter = group * OWN + m;
+        u32 m = m0 + row_of<IS_SHORT>(i), n = n0 + column_of<IS_SHORT>(i), filter = group * OWN + m;
         if (m >= OWN || n >= COLUMNS) continue;
 #ifdef BIAS
         float sum = sums[i] + value_of(bias[filter]);

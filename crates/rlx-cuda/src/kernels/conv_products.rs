@@ -56,7 +56,7 @@ pub(super) fn conv(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
         places: product(&output[2..])?,
     };
     let columns = product(&[of.images, of.places])?;
-    if !cx.card.products
+    if !cx.card.multiplies(Floats::Sums)
         || op.groups != 1
         || of.filters < FILTERS
         || of.k < DEPTH

@@ -58,6 +58,37 @@ struct Sums {
         for (u32 i = 0; i < 16; i++) of[i] += step[i / 4][i % 4];
     }
 };
+#elif defined(HAS_MATRIX)
+// AMD's products of matrices (hip_matrix.cuh).
+__device__ __forceinline__ u32 first_row() { return matrix::first_row_of_tile(); }
+__device__ __forceinline__ u32 row_of(u32 i) { return matrix::row_of_tile(i); }
+__device__ __forceinline__ u32 column_of(u32 i) { return matrix::column_of_tile(i); }
+struct Sums {
+    float of[16];
+    __device__ __forceinline__ void add(const Tile* xs, const Tile& ws) {
+        matrix::Sums step[matrix::GROUPS_OF_TILE][2] = {};
+        u32 own = matrix::lane() % 16, column = matrix::first_column_of_tile() + own;
+#pragma unroll
+        for (u32 k = 0; k < STEP; k += 16) {
+            u32 first = k + matrix::first_element();
+            matrix::OfHalves weights[2];
+#pragma unroll
+            for (u32 c = 0; c < 2; c++) matrix::load(weights[c], &ws[column + c * 16][first]);
+#pragma unroll
+            for (u32 g = 0; g < matrix::GROUPS_OF_TILE; g++) {
+                matrix::OfHalves high, low;
+                matrix::load(high, &xs[0][first_row() + g * 16 + own][first]);
+                matrix::load(low, &xs[1][first_row() + g * 16 + own][first]);
+#pragma unroll
+                for (u32 c = 0; c < 2; c++) {
+                    matrix::multiply(step[g][c], low, weights[c]);
+                    matrix::multiply(step[g][c], high, weights[c]);
+                }
+            }
+        }
+        matrix::add_step(of, step);
+    }
+};
 #else
 // Four pairs by four columns.
 __device__ __forceinline__ u32 first_row() { return threadIdx.x / 16 * 4; }

@@ -56,7 +56,7 @@ pub(super) fn work(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
 /// The work of a matmul by the library; `None` where its kernels are better, or the library has no such product.
 fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
     let Op::MatMul(op) = &step.op else { return Ok(None) };
-    if !cx.card.products || step.part.is_some() || op.norm.is_some() {
+    if !cx.card.multiplies(Floats::Sums) || step.part.is_some() || op.norm.is_some() {
         return Ok(None);
     }
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);

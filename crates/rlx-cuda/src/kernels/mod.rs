@@ -205,8 +205,8 @@ impl Kernel {
 /// What kernels depend on of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Card {
-    /// Whether it has a library for products.
-    pub products: bool,
+    /// Whether it has a library for products, by the number of their floats.
+    products: [bool; 3],
     /// Whether it copies bytes into shared memory while a block computes.
     pub bulk_copies: bool,
     /// Multiprocessors.
@@ -217,13 +217,19 @@ impl Card {
     /// A driver's.
     pub fn of(driver: &impl Driver) -> Card {
         let &DriverInfo { processors, bulk_copies, .. } = driver.info();
-        Card { products: driver.has_products(), bulk_copies, processors }
+        let products = Floats::ALL.map(|floats| driver.multiplies(floats));
+        Card { products, bulk_copies, processors }
+    }
+
+    /// Whether it has a library for products of these floats.
+    pub fn multiplies(self, floats: Floats) -> bool {
+        self.products[floats as usize]
     }
 
     /// Cards that differ from this one in what kernels depend on.
     pub fn others(self) -> impl Iterator<Item = Card> {
         let all = [(false, false), (false, true), (true, false), (true, true)];
-        let all = all.map(|(products, bulk_copies)| Card { products, bulk_copies, ..self });
+        let all = all.map(|(has, bulk_copies)| Card { products: [has; 3], bulk_copies, ..self });
         all.into_iter().filter(move |card| *card != self)
     }
 }

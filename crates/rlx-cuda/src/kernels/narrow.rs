@@ -70,10 +70,11 @@ fn products(step: &Step) -> Result<Vec<One<'_>>> {
 
 /// The library's products; `None` where it has none of this form.
 pub(super) fn by_library(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
-    let Some(x) = step.operands.first().filter(|_| cx.card.products && step.part.is_none()) else {
+    let Some(x) = step.operands.first().filter(|_| step.part.is_none()) else {
         return Ok(None);
     };
-    let (Some(floats), (m, k)) = (floats(x.ty.dtype), matrix(x)?) else { return Ok(None) };
+    let floats = floats(x.ty.dtype).filter(|floats| cx.card.multiplies(*floats));
+    let (Some(floats), (m, k)) = (floats, matrix(x)?) else { return Ok(None) };
     let mut work = Vec::new();
     for One { of: [x, w, y], bias, residual, map } in products(step)? {
         let (n, _) = matrix(w)?;

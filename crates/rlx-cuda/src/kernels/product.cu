@@ -13,7 +13,7 @@ KERNEL(product)(const T* __restrict__ a, const T* __restrict__ w, T* y FOLLOWING
     product_tile(Strided<Rows>(a + batch_of_a(batch), m0), Strided<Columns>(w + batch_of_w(batch), n0), sums);
 #pragma unroll
     for (u32 i = 0; i < 16; i++) {
-        u32 m = m0 + row_of(i), n = n0 + column_of(i);
+        u32 m = m0 + row_of<IS_SHORT>(i), n = n0 + column_of<IS_SHORT>(i);
         if (m < M && n < N) y[(size_t(batch) * M + m) * N + n] = rounded_to<T>(FOLLOWED(sums[i], m, n));
     }
 }

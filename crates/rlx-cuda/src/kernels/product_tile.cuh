@@ -2,13 +2,7 @@
 // next one is on its way from memory to registers. An operand is a type that says how a thread brings eight of its
 // elements: `fetch(k0, e)` reads them, `put(tile, e)` stands them where products look.
 struct F32;
-struct F16;
-struct Bf16;
 #define IS_SHORT Significand<KIND>::is_short
-#ifndef HAS_TF32
-template <class F>
-struct Significand { static const bool is_short = false; };
-#endif
 
 // Eight elements that lie side by side, from a multiple of 16 bytes on.
 __device__ __forceinline__ void load8(const T* at, float e[8]) {

@@ -203,18 +203,20 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let parts = [include_str!("sdpa.cuh"), include_str!("sdpa_row.cuh")].concat();
     if let Some(keys) = tile {
         emit.size("TILE", keys)?;
+        let is_short = step.operands[0].ty.dtype != DType::F32;
+        emit.define("IS_SHORT", u8::from(is_short));
         let (entry, products, text) = match halves(step, op) {
             Some(kind) => {
                 emit.define("KIND", kind);
                 ("sdpa_halves", include_str!("halves_tile.cuh"), include_str!("sdpa_halves.cu"))
             }
-            None => {
-                let is_short = step.operands[0].ty.dtype != DType::F32;
-                emit.define("IS_SHORT", u8::from(is_short));
-                ("sdpa_tile", include_str!("tf32.cuh"), include_str!("sdpa_tile.cu"))
-            }
+            None => ("sdpa_tile", include_str!("tf32.cuh"), include_str!("sdpa_tile.cu")),
         };
-        let shared = concat!(include_str!("four_lanes.cuh"), include_str!("sdpa_weights.cuh"));
+        let shared = concat!(
+            include_str!("four_lanes.cuh"),
+            include_str!("sdpa_weights.cuh"),
+            include_str!("sdpa_tile_amd.cuh")
+        );
         let text = [products, &parts, shared, text].concat();
         let blocks = product(&[own, of.queries.div_ceil(QUERIES)])?;
         return Ok(vec![emit.kernel(entry, &text, [blocks, 1, 1], THREADS as u32)?.alone()]);

@@ -4,7 +4,7 @@
 // bytes       q and y once; k and v for each 64 queries of each head
 // launch      a block of 4 warps is 64 queries of a head, 16 of a warp; keys come by TILE to shared memory
 // numerics    products of T, f16 or bf16, on tensor cores, sums in f32; an online softmax by TILE keys, whose weights
-//             are rounded to T; rounded once
+//             are rounded to T; rounded once. AMD's cards have sdpa_tile_amd.cuh
 #ifdef HAS_HALVES
 // Rows from j on to shared memory; zeros from `end` on.
 template <u32 Length>
@@ -92,7 +92,7 @@ __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __
         }
     }
 }
-#else
+#elif !defined(HAS_MATRIX)
 __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __restrict__ q, const T* __restrict__ k,
                                             const T* __restrict__ v, T* __restrict__ y MASK_PARAMETERS) {
     for (u32 i = first; i < min(first + 64, QUERIES); i++) attend_query(i, h, b, q, k, v, y MASK_ARGUMENTS);

@@ -4,7 +4,8 @@
 // bytes       q and y once; k and v for each 64 queries of each head
 // launch      a block of 4 warps is 64 queries of a head, 16 of a warp; keys come by TILE to shared memory
 // numerics    tensor cores' numbers of 11 bits: f32 is two of them and a product three of theirs, halves are one, and
-//             the weights of halves are rounded to one; sums in f32, an online softmax by TILE keys; rounded once
+//             the weights of halves are rounded to one; sums in f32, an online softmax by TILE keys; rounded once.
+//             AMD's cards have sdpa_tile_amd.cuh
 #ifdef HAS_TF32
 // Reads of a warp meet no bank twice where HEAD and WIDTH are multiples of 32.
 #define KEY_ROW (HEAD + 8)
@@ -130,7 +131,7 @@ __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __
         }
     }
 }
-#else
+#elif !defined(HAS_MATRIX)
 __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __restrict__ q, const T* __restrict__ k,
                                             const T* __restrict__ v, T* __restrict__ y MASK_PARAMETERS) {
     for (u32 i = first; i < min(first + 64, QUERIES); i++) attend_query(i, h, b, q, k, v, y MASK_ARGUMENTS);

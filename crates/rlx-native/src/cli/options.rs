@@ -244,7 +244,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TYPE")]
     pub kv: Option<Kv>,
     /// Activation type in matmuls of packed weights, or two for decode and for prompts: int8, mixed, int16, f16 or f32
-    /// [default: f32 on reference and rocm, int16/mixed on cpu, f32/f16 on cuda; on webgpu int16/int8 or f32, by speed]
+    /// [default: f32 on reference, int16/mixed on cpu, f32/f16 on cuda and rocm; on webgpu int16/int8 or f32, by speed]
     #[arg(long, value_name = "TYPE", value_parser = program_activations)]
     pub activations: Option<ProgramActivations>,
     /// Positions of a block, for a model that fills blocks [default: as the model was trained]

@@ -1,8 +1,9 @@
 //! The functions of HIP that the driver calls, found in AMD's libraries when a device is asked for.
 //!
 //! Signatures and numbers are those of `hip_runtime_api.h`, `driver_types.h` and `hiprtc.h` of HIP 5.2.3 (Debian's
-//! `libamdhip64-dev`); numbers of errors were compared with `hip_runtime_api.h` of ROCm 7 (rocm-systems 003a5d1). Every
-//! function but those that give a text returns a number of `hipError_t` or `hiprtcResult`.
+//! `libamdhip64-dev`); numbers of errors were compared with `hip_runtime_api.h` of ROCm 7 (rocm-systems 003a5d1). Those
+//! of hipBLASLt are of its `hipblaslt.h` (ROCm/hipBLASLt 4a8a787). Every function but those that give a text returns a
+//! number of `hipError_t`, `hiprtcResult` or `hipblasStatus_t`.
 
 #![allow(unsafe_code)]
 
@@ -12,9 +13,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-/// A number of `hipError_t` or of `hiprtcResult`.
+/// A number of `hipError_t`, of `hiprtcResult` or of `hipblasStatus_t`.
 pub(super) type Status = c_int;
-/// `hipSuccess` and `HIPRTC_SUCCESS`.
+/// `hipSuccess`, `HIPRTC_SUCCESS` and `HIPBLAS_STATUS_SUCCESS`.
 pub(super) const SUCCESS: Status = 0;
 /// `hipErrorOutOfMemory`.
 pub(super) const OUT_OF_MEMORY: Status = 2;
@@ -110,10 +111,46 @@ functions!(Compiler {
     code = "hiprtcGetCode"(Handle, *mut c_char) -> Status;
 });
 
+/// What hipBLASLt says of a way to make a product (`hipblasLtMatmulHeuristicResult_t`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// `hipblasLtMatmulAlgo_t`: what the library knows it by, and the memory that it was allowed.
+    pub algorithm: ([u8; 16], usize),
+    pub workspace: usize,
+    pub state: Status,
+    pub waves: f32,
+    pub reserved: [c_int; 4],
+    /// Room for what a later version has behind these.
+    pub room: [u64; 32],
+}
+
+functions!(Products {
+    create = "hipblasLtCreate"(*mut Handle) -> Status;
+    destroy = "hipblasLtDestroy"(Handle) -> Status;
+    version = "hipblasLtGetVersion"(Handle, *mut c_int) -> Status;
+    create_matrix = "hipblasLtMatrixLayoutCreate"(*mut Handle, c_int, u64, u64, i64) -> Status;
+    destroy_matrix = "hipblasLtMatrixLayoutDestroy"(Handle) -> Status;
+    create_product = "hipblasLtMatmulDescCreate"(*mut Handle, c_int, c_int) -> Status;
+    destroy_product = "hipblasLtMatmulDescDestroy"(Handle) -> Status;
+    set_product = "hipblasLtMatmulDescSetAttribute"(Handle, c_int, *const c_void, usize) -> Status;
+    create_preference = "hipblasLtMatmulPreferenceCreate"(*mut Handle) -> Status;
+    destroy_preference = "hipblasLtMatmulPreferenceDestroy"(Handle) -> Status;
+    set_preference = "hipblasLtMatmulPreferenceSetAttribute"(Handle, c_int, *const c_void, usize) -> Status;
+    ways = "hipblasLtMatmulAlgoGetHeuristic"(
+        Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_int, *mut Way, *mut c_int
+    ) -> Status;
+    multiply = "hipblasLtMatmul"(
+        Handle, Handle, *const c_void, *const c_void, Handle, *const c_void, Handle, *const c_void,
+        *const c_void, Handle, Handle, Handle, *const c_void, Handle, usize, Handle
+    ) -> Status;
+});
+
 /// Where the libraries are.
 pub(super) struct Paths {
     pub runtime: Vec<PathBuf>,
     pub compiler: Vec<PathBuf>,
+    pub products: Vec<PathBuf>,
 }
 
 impl Paths {
@@ -127,19 +164,23 @@ impl Paths {
             return Paths {
                 runtime: of(["_7", "_6", ""].map(|n| format!("amdhip64{n}.dll")).into()),
                 compiler: of(versions.map(|(a, b)| format!("hiprtc{a:02}{b:02}.dll")).collect()),
+                products: of(["libhipblaslt.dll".into(), "hipblaslt.dll".into()].into()),
             };
         }
         let folders =
             [Some(PathBuf::new()), env::var_os("ROCM_PATH").map(|p| Path::new(&p).join("lib"))];
         let folders: Vec<PathBuf> =
             folders.into_iter().flatten().chain([PathBuf::from("/opt/rocm/lib")]).collect();
-        let of = |stem: &str| -> Vec<PathBuf> {
-            let names = ["", ".7", ".6", ".5"].map(|n| format!("{stem}.so{n}"));
+        let of = |stem: &str, ends: &[&str]| -> Vec<PathBuf> {
+            let names: Vec<String> = ends.iter().map(|n| format!("{stem}.so{n}")).collect();
             folders.iter().flat_map(|folder| names.iter().map(|n| folder.join(n))).collect()
         };
         // Before HIP 5.3 the runtime had the compiler in itself.
-        let (runtime, compiler) = (of("libamdhip64"), of("libhiprtc"));
-        Paths { compiler: [compiler, runtime.clone()].concat(), runtime }
+        let ends = ["", ".7", ".6", ".5"];
+        let (runtime, compiler) = (of("libamdhip64", &ends), of("libhiprtc", &ends));
+        // ROCm 7 has its first version, ROCm 6 those before.
+        let products = of("libhipblaslt", &["", ".1", ".0"]);
+        Paths { compiler: [compiler, runtime.clone()].concat(), runtime, products }
     }
 }
 
@@ -192,6 +233,17 @@ impl Api {
             SUCCESS => Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect()),
             status => Err(status),
         }
+    }
+}
+
+impl Products {
+    /// Loads the library of products; none where it is not installed, or is too old.
+    pub fn load(paths: &Paths) -> Option<Products> {
+        let library = open(&paths.products)?;
+        let products = Products::of(&library).ok()?;
+        // As the runtime.
+        std::mem::forget(library);
+        Some(products)
     }
 }
 

@@ -205,7 +205,10 @@ impl Card {
     }
 
     /// Makes it the device of this thread: every function below comes here first.
-    fn bind(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `DeviceLost`.
+    pub fn bind(&self) -> Result<()> {
         // SAFETY: it writes nothing.
         self.checked("ROCm's device", unsafe { (self.api.runtime.set_device)(self.number) })
     }
@@ -334,8 +337,16 @@ impl Card {
         self.checked("what was queued before an event", done)
     }
 
+    /// The stream, for a library that queues in it.
+    pub fn stream(&self) -> Handle {
+        self.stream.handle
+    }
+
     /// The address of a place that so many bytes begin at.
-    fn address(&self, memory: &Memory, offset: u64, bytes: u64) -> Result<Handle> {
+    ///
+    /// # Errors
+    /// `Internal` outside of the memory.
+    pub fn address(&self, memory: &Memory, offset: u64, bytes: u64) -> Result<Handle> {
         if offset.checked_add(bytes).is_none_or(|end| end > memory.bytes) {
             let what = format!("{bytes} bytes at {offset} of a buffer of {}", memory.bytes);
             return Err(Error::internal(what));
