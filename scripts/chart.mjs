@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 import { inRoot, main, Stop } from './lib/tools.mjs';
 
 const RESULTS = inRoot('benches', 'results');
@@ -25,10 +26,11 @@ const ROW = 26;
 
 /** The newest result of a name: files begin with their date. */
 function newest(name) {
-  const files = readdirSync(RESULTS).filter((file) => new RegExp(`^\\d{4}-\\d{2}-\\d{2}-${name}\\.json$`).test(file));
+  const files = readdirSync(RESULTS).filter((file) => new RegExp(`^\\d{4}-\\d{2}-\\d{2}-${name}\\.json(\\.gz)?$`).test(file));
   if (files.length === 0) throw new Stop(`no result ${name} in benches/results`);
   const file = files.sort().at(-1);
-  return { file, ...JSON.parse(readFileSync(join(RESULTS, file), 'utf8')) };
+  const bytes = readFileSync(join(RESULTS, file));
+  return { file, ...JSON.parse(file.endsWith('.gz') ? gunzipSync(bytes) : bytes) };
 }
 
 const FORMATS = ['q4_k_m', 'q4_0', 'iq4_xs', 'q6_k', 'q8_0', 'f16'];
