@@ -2,8 +2,9 @@
 //!
 //! Weights come as a stream (`stream.rs`). A lane of a kernel without tensor cores has three instructions for a weight,
 //! and waits for them longer than for memory. Here x is four digits of 8 bits for each number, in registers: a weight
-//! costs a third of an instruction to become a byte, and tensor cores multiply 512 bytes by digits at once. Where neither
-//! k nor the rows of a stage are shared out well, the plain stream is as fast (docs/decisions/2026-11-27-cuda.md).
+//! costs a third of an instruction to become a byte, and tensor cores multiply 512 bytes by digits at once. Where
+//! neither k nor the rows of a stage are shared out well, the plain stream is as fast
+//! (docs/decisions/2026-11-27-cuda.md).
 
 use super::stream::{RING, Rows, are_aligned, weights};
 use super::{Context, Emit, Kernel, planes};
