@@ -33,6 +33,11 @@ pub fn emulated(warp: u32, watch: Watch) -> Arc<TestDevice> {
     Arc::new(CudaDevice::new(emulator(warp, watch)))
 }
 
+/// The emulator with warps of 32 lanes and something watched; where `RLX_CUDA` is set, the machine's card.
+pub fn emulated_or_card(watch: Watch) -> Arc<TestDevice> {
+    if std::env::var_os("RLX_CUDA").is_none() { emulated(32, watch) } else { plain_device() }
+}
+
 fn emulator(warp: u32, watch: Watch) -> Box<dyn Driver> {
     let emulator = Emulator::start(&sources(), &cache(), warp, watch);
     let emulator = Box::new(emulator.unwrap_or_else(|e| panic!("the emulator: {e}")));

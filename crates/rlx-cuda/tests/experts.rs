@@ -81,7 +81,7 @@ fn experts_of_one_row_come_as_a_stream() {
             operands.iter().map(|&o| o.clone()).collect()
         };
         for watch in [Watch::Addresses, Watch::Races] {
-            let d = emulated(32, watch);
+            let d = emulated_or_card(watch);
             let on = |op: GroupedMatMul, operands: &[&Operand]| {
                 agrees_on(&d, op, &all(operands), 4e-6);
             };

@@ -117,7 +117,7 @@ fn weights_of_one_row_come_as_a_stream() {
     let plain = MatMul { norm: Some(1e-5), ..MatMul::plain() };
     let glu = Epilogue::Glu(Unary::Silu);
     for watch in [Watch::Addresses, Watch::Races] {
-        let d = emulated(32, watch);
+        let d = emulated_or_card(watch);
         let on = |op: MatMul, ws: &[&Operand]| {
             let operands = [&x, &norm].into_iter().chain(ws.iter().copied()).cloned();
             agrees_on(&d, op, &operands.collect::<Vec<_>>(), 5e-6);
@@ -144,7 +144,7 @@ fn packed_weights_of_one_row_are_multiplied_as_integers() {
         (Q8_0, 8192, [40, 0], Watch::Races),
     ];
     for (format, k, [n, up], watch) in cases {
-        let (d, dtype) = (emulated(32, watch), DType::Block(format));
+        let (d, dtype) = (emulated_or_card(watch), DType::Block(format));
         let mut of = |n: u64| {
             weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize))
         };
@@ -176,7 +176,7 @@ fn packed_weights_of_one_row_are_multiplied_as_integers() {
     let x = input(&[1, 2048], &rng.floats(2048));
     let norm = weight(DType::F32, &[2048], f32_bytes(&rng.floats(2048)));
     let three = MatMul { segments: 3, norm: Some(1e-5), ..MatMul::plain() };
-    let d = emulated(32, Watch::Races);
+    let d = emulated_or_card(Watch::Races);
     agrees_on(&d, three, &[x, norm, ws[0].clone(), ws[1].clone(), ws[2].clone()], 2e-6);
 }
 
