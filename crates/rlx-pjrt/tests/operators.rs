@@ -10,7 +10,7 @@ use rlx_core::ops::{
 use rlx_core::sample::{Control, SampleParams};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
-use rlx_pjrt::lower::lower;
+use rlx_pjrt::lower::{lower, lower_for};
 use std::collections::BTreeSet;
 
 /// Types of weights that are decoded.
@@ -60,8 +60,11 @@ fn large_packed_weights_are_taken_in_blocks_of_rows() {
         let (dtype, k) = (DType::Block(format), 512u64);
         let w = weight(dtype, &[n, k], random_weights(&mut rng, dtype, n as usize, k as usize));
         let operands = [input(&[rows, k], &rng.floats((rows * k) as usize)), w];
-        let text = lower(&case(MatMul::plain(), &operands, Buffers::One).graph).unwrap().text;
-        assert!(text.contains("stablehlo.while"), "{n} rows in one piece");
+        let graph = case(MatMul::plain(), &operands, Buffers::One).graph;
+        let in_blocks = |text: &str| text.contains("stablehlo.while");
+        assert!(in_blocks(&lower(&graph).unwrap().text), "{n} rows in one piece");
+        let whole = lower_for(&graph, &rlx_pjrt::cuda_target()).unwrap().text;
+        assert!(!in_blocks(&whole), "{n} rows in blocks");
         agrees(MatMul::plain(), &operands, 2e-6);
     }
 }

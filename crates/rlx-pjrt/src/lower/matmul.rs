@@ -64,17 +64,14 @@ pub(super) fn matmul(b: &mut Builder, node: &Node<'_>) -> Result<Vec<V>> {
     }
 }
 
-/// Elements of a packed weight that are decoded at once, where a product takes it in blocks of rows.
-const DECODED: u64 = 1 << 20;
-
 /// `x [.., K]` times the rows of a weight `[N, K]`, in the type of `x`. A packed weight is decoded whole before a
 /// product, so that a large one is taken in blocks of rows, one after the other: memory holds one decoded block.
 pub(super) fn product(b: &mut Builder, x: &V, w: &V, ty: &Type) -> Result<V> {
     let dims = ty.shape.static_dims()?;
     let [n, k] = [dims[0], dims[1]];
     match ty.dtype {
-        DType::Block(format) if n.saturating_mul(k) > DECODED && n > 1 => {
-            let need = n.saturating_mul(k).div_ceil(DECODED).min(n);
+        DType::Block(format) if n.saturating_mul(k) > b.decoded && n > 1 => {
+            let need = n.saturating_mul(k).div_ceil(b.decoded).min(n);
             // Blocks of one size, where the number of rows has such a divisor, so that no rows are left.
             let count = (need..=need.saturating_mul(2).min(n)).find(|c| n.is_multiple_of(*c));
             by_blocks(b, x, (w, format), [n, k], n.div_ceil(count.unwrap_or(need)))

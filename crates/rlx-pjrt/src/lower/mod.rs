@@ -224,7 +224,7 @@ pub fn lower(graph: &Graph) -> Result<Module> {
 /// breaks a rule of all graphs.
 pub fn lower_for(graph: &Graph, target: &Target) -> Result<Module> {
     verify(graph)?;
-    let mut b = Builder::new();
+    let mut b = Builder::new(crate::target::decoded_at_once(target));
     let mut values: Vec<Option<V>> = vec![None; graph.types.len()];
     let finals = graph.final_states();
     let states: Vec<usize> = finals.iter().map(|f| f.0).collect();

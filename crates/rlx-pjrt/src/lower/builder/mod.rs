@@ -68,11 +68,13 @@ pub(crate) struct Builder {
     depth: usize,
     /// Constants by their text, in every scope that is open: a scope's are gone with it.
     constants: Vec<HashMap<String, V>>,
+    /// Elements of a packed weight that are decoded at once.
+    pub decoded: u64,
 }
 
 impl Builder {
-    pub fn new() -> Builder {
-        Builder { constants: vec![HashMap::new()], depth: 2, ..Builder::default() }
+    pub fn new(decoded: u64) -> Builder {
+        Builder { constants: vec![HashMap::new()], depth: 2, decoded, ..Builder::default() }
     }
 
     /// The lines so far.
