@@ -42,6 +42,8 @@ KERNEL_OF(matmul_digits, THREADS)(PARAMETERS) {
     // Stages take turns with them, so that one barrier a stage is enough.
     __shared__ float parts[2][WEIGHTS][WARPS][ROWS];
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    // Where all warps multiply the compiler should know it: it then asks for all of x at once.
+    const bool multiplies = SERVER == 0 || warp < WARPS;
     u32 stages = (STAGES - 1 - blockIdx.x) / gridDim.x + 1;
     auto ask = [&](u32 stage) {
         u32 block = blockIdx.x + stage * gridDim.x, slot = stage % SLOTS;
@@ -75,10 +77,10 @@ KERNEL_OF(matmul_digits, THREADS)(PARAMETERS) {
         if (block < blocks) {
             const u32 stride = stride_of<F>(s.row_bytes);
             Digits<F> digits;
-            if (warp < WARPS) digits.load(x, norm);
+            if (multiplies) digits.load(x, norm);
             for (; block < blocks; block += gridDim.x, stage++) {
                 u32 turn = stage % 2;
-                if (warp < WARPS) {
+                if (multiplies) {
                     wait_for_round(barriers + stage % SLOTS, stage / SLOTS);
                     const u8* slot = ring + stage % SLOTS * SLOT_BYTES;
 #pragma unroll
