@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -364,6 +365,9 @@ int rlx_mlx_version(char* text, size_t room) {
 // Chooses the device, the CPU or else a GPU if there is one, and names it.
 int rlx_mlx_device(int cpu, char* name, size_t room) {
   return guarded(name, room, [&] {
+    // On NVIDIA's cards MLX rounds factors of f32 to TF32, unless it is told before its first product. Who has asked for
+    // it keeps it.
+    setenv("MLX_ENABLE_TF32", "0", 0);
     mx::Device gpu(mx::Device::gpu), host(mx::Device::cpu);
     mx::Device device = !cpu && mx::is_available(gpu) ? gpu : host;
     mx::set_default_device(device);
