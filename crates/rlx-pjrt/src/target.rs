@@ -69,9 +69,9 @@ pub fn cuda_target() -> Target {
     Target { name: "xla-cuda".into(), cost, ..target() }
 }
 
-/// Elements of a packed weight that a product decodes at once. Larger weights go in blocks of rows, so that memory holds
-/// one decoded block. An NVIDIA card starts kernels anew for each block, which took 3.5 times as long, and has memory for
-/// the whole weight (docs/decisions/2026-11-28-pjrt.md).
+/// Elements of a packed weight that a product decodes at once. Larger weights go in blocks of rows, so that memory
+/// holds one decoded block. An NVIDIA card starts kernels anew for each block, which took 3.5 times as long, and has
+/// memory for the whole weight (docs/decisions/2026-11-28-pjrt.md).
 pub(crate) fn decoded_at_once(target: &Target) -> u64 {
     if target.name == "xla-cuda" { u64::MAX } else { 1 << 20 }
 }

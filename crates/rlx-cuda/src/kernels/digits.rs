@@ -66,8 +66,8 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// For a matmul's step of `m` rows of `k`; `None` where a kernel without tensor cores is as fast, or the card has no
-    /// bulk copies.
+    /// For a matmul's step of `m` rows of `k`; `None` where a kernel without tensor cores is as fast, or the card has
+    /// no bulk copies.
     pub fn of_matmul(
         step: &Step,
         op: &MatMul,

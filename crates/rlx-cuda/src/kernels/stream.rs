@@ -186,8 +186,8 @@ impl Ring {
     }
 }
 
-/// The rows of `k` of each weight that has some. `None` where one of them does not lie in the model's memory: what is on
-/// its way before the kernel waits has to be there already.
+/// The rows of `k` of each weight that has some. `None` where one of them does not lie in the model's memory: what is
+/// on its way before the kernel waits has to be there already.
 pub(super) fn weights(own: &[Slice], k: u64) -> Result<Option<Vec<Rows>>> {
     let mut matrices = Vec::new();
     for w in own {
