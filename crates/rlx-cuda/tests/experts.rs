@@ -1,27 +1,10 @@
 //! A mixture of experts: routes, and products with the weights that a row is sent to, against the reference.
 
+use crate::banks::{bank, choices, noise};
 use crate::common::*;
 use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op, Route, Unary};
-use rlx_core::types::{BlockFormat, DType, Shape, Type};
+use rlx_core::types::{BlockFormat, DType};
 use rlx_cuda::driver::emulator::Watch;
-
-fn noise(rng: &mut Rng, dims: &[u64]) -> Operand {
-    input(dims, &rng.floats(dims.iter().product::<u64>() as usize))
-}
-
-fn bank(rng: &mut Rng, dtype: DType, [experts, n, k]: [u64; 3]) -> Operand {
-    weight(dtype, &[experts, n, k], random_weights(rng, dtype, (experts * n) as usize, k as usize))
-}
-
-/// Experts of each row, the last of them too large.
-fn choices(rng: &mut Rng, [m, top_k]: [u64; 2], experts: u64) -> Operand {
-    let mut ids: Vec<u32> = (0..m * top_k).map(|_| (rng.next() % experts) as u32).collect();
-    if let Some(last) = ids.last_mut() {
-        *last = u32::MAX;
-    }
-    let ty = Type::tensor(DType::U32, Shape::of(&[m, top_k]));
-    Operand { ty, bytes: u32_bytes(&ids), ..input(&[], &[0.0]) }
-}
 
 #[test]
 fn products_with_experts_are_right_in_every_form() {

@@ -1,5 +1,7 @@
 //! Every integration test of this executor in one binary: kernels run in the emulator.
 
+#[path = "../../../tests/support/banks.rs"]
+mod banks;
 #[path = "../../../tests/support/begun.rs"]
 mod begun;
 #[path = "../../../tests/support/blocks.rs"]

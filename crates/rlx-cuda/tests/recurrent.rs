@@ -1,12 +1,9 @@
 //! Recurrences that go on from step to step: delta nets and convolutions, against the reference.
 
+use crate::banks::noise;
 use crate::common::*;
 use rlx_core::ops::{CausalConv1d, DeltaNet, GatedDeltaNet, GatedRmsNorm, Op, Unary};
 use rlx_core::types::DType;
-
-fn noise(rng: &mut Rng, dims: &[u64]) -> Operand {
-    input(dims, &rng.floats(dims.iter().product::<u64>() as usize))
-}
 
 fn memory(rng: &mut Rng, dims: &[u64]) -> Operand {
     state(DType::F32, dims, noise(rng, dims).bytes)

@@ -1,15 +1,12 @@
 //! AMD's products of matrices (`kernels/hip_matrix.cuh`), by what `tests/hip/gcn.h` says of the lanes of each
 //! architecture's instructions, against the reference.
 
-use crate::common::{
-    Operand, Rng, TestDevice, agrees_on, assert_close, control, f32_bytes, f64s, input,
-    random_weights, run_op, truth, weight,
-};
+use crate::common::{Operand, Rng, TestDevice, agrees_on, input, random_weights, weight};
+use crate::decoder::attention_of_many_rows;
 use crate::fake::Fake;
 use crate::graphs::{check, floats, some, tensor};
-use crate::step::{cache, rows_of};
 use rlx_core::ops::{
-    Attention, BatchMatMul, Conv, Epilogue, GroupedMatMul, Mask, MatMul, Op, Sdpa, Unary, Window,
+    BatchMatMul, Conv, Epilogue, GroupedMatMul, Mask, MatMul, Sdpa, Unary, Window,
 };
 use rlx_core::types::{BlockFormat, DType, Scalar, Shape, Type};
 use rlx_cuda::driver::Driver;
@@ -99,42 +96,7 @@ fn tensors_are_multiplied_by_every_layout() {
 
 #[test]
 fn attention_of_many_rows_is_the_same_in_every_layout() {
-    on_each(|d| {
-        let mut rng = Rng(53);
-        let causal = Attention::causal(32, 0.3);
-        for (op, kv, past, len) in [
-            (Attention::causal(128, 0.1), 2u64, 30u32, 40usize),
-            (causal.clone(), 1, 75, 66),
-            (Attention { window: Some(20), softcap: Some(2.0), ..causal.clone() }, 2, 70, 70),
-            (Attention { sinks: true, ..causal.clone() }, 2, 70, 70),
-            (Attention { window: Some(60), ring: true, ..causal.clone() }, 2, 250, 70),
-            (Attention { block: Some(32), ..causal }, 2, 64, 70),
-        ] {
-            let (e, rows) = (op.head_dim as u64, len as u64);
-            let width = 2 * e as usize;
-            let mut q = rng.floats(len * width);
-            let sizes = [1.0, 1e-30, 10.0, 0.0].into_iter().cycle();
-            q.chunks_exact_mut(width)
-                .zip(sizes)
-                .for_each(|(q, size)| q.iter_mut().for_each(|q| *q *= size));
-            let mut operands = vec![
-                input(&[rows, 2 * e], &q),
-                cache(&mut rng, DType::F16, kv, 144, e),
-                cache(&mut rng, DType::F16, kv, 144, e),
-                control(past, len as u32 - 2, 0),
-            ];
-            if op.sinks {
-                operands.push(weight(DType::F32, &[2], f32_bytes(&rng.floats(2))));
-            }
-            let what = format!("{op:?} past {past}");
-            let op = Op::from(op);
-            let want = truth(&op, &operands);
-            let got = run_op(d, op, &operands);
-            let want = f64s(rows_of(&want[0], len - 2, width));
-            let got = crate::common::floats(rows_of(&got[0], len - 2, width));
-            assert_close(&what, &got, &want, 5e-6);
-        }
-    });
+    on_each(attention_of_many_rows);
 }
 
 #[test]

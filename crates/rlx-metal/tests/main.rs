@@ -2,6 +2,8 @@
 
 mod attention_row;
 mod attention_rows;
+#[path = "../../../tests/support/banks.rs"]
+mod banks;
 mod checks;
 mod common;
 mod emulator;

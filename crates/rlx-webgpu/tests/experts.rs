@@ -1,5 +1,6 @@
 //! A mixture of experts on the device against the reference: routes, and experts' products of every type.
 
+use crate::banks::{bank, choices, noise};
 use crate::common;
 use common::*;
 use rlx_core::ir::lir::ControlDecl;
@@ -9,29 +10,6 @@ use rlx_core::ops::{
 use rlx_core::reference::{self, View};
 use rlx_core::target::{Activations, CompileOptions};
 use rlx_core::types::{BlockFormat, DType, Shape, Type};
-
-fn words_of(dims: &[u64], words: &[u32]) -> Operand {
-    let ty = Type::tensor(DType::U32, Shape::of(dims));
-    Operand { ty, bytes: u32_bytes(words), ..input(&[], &[0.0]) }
-}
-
-fn noise(rng: &mut Rng, dims: &[u64]) -> Operand {
-    input(dims, &rng.floats(dims.iter().product::<u64>() as usize))
-}
-
-fn bank(rng: &mut Rng, dtype: DType, [experts, n, k]: [u64; 3]) -> Operand {
-    let bytes = random_weights(rng, dtype, (experts * n) as usize, k as usize);
-    weight(dtype, &[experts, n, k], bytes)
-}
-
-/// Experts of each row, the last of them too large.
-fn choices(rng: &mut Rng, [m, top_k]: [u64; 2], experts: u64) -> Operand {
-    let mut ids: Vec<u32> = (0..m * top_k).map(|_| (rng.next() % experts) as u32).collect();
-    if let Some(last) = ids.last_mut() {
-        *last = u32::MAX;
-    }
-    words_of(&[m, top_k], &ids)
-}
 
 fn oracle(op: &Op, operands: &[Operand]) -> Vec<Vec<u8>> {
     let views: Vec<View<'_>> = operands.iter().map(|o| View::new(&o.ty, &o.bytes)).collect();

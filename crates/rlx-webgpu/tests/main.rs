@@ -2,6 +2,8 @@
 
 mod attention_rows;
 mod attention_split;
+#[path = "../../../tests/support/banks.rs"]
+mod banks;
 #[path = "../../../tests/support/begun.rs"]
 mod begun;
 #[path = "../../../tests/support/bless.rs"]

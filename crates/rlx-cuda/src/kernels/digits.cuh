@@ -1,9 +1,10 @@
 // Products of a row of x with packed weights as whole numbers, on tensor cores. A number of x is a power of two, which
-// its block shares, times an integer of 31 bits, which is four digits of 8 bits with a sign. Sums of products of weights
-// and digits are exact; blocks are then added as floats.
+// its block shares, times an integer of 31 bits: four digits of 8 bits with a sign. Sums of products of weights and
+// digits are exact; blocks are then added as floats.
 //
-// A QUAD is four blocks that have a scale each. Column 2 b of the tensor cores' second operand has a higher digit of
-// block b, column 2 b + 1 the next one, and zeros where k is of another block; lane 4 g + t so finds the sums of block t.
+// A quad is four blocks that have a scale each. Column 2 b of the tensor cores' second operand has a higher digit of
+// block b, column 2 b + 1 the next one, and zeros where k is of another block: lane 4 g + t then has the sums of block
+// t.
 
 // d += a b, of 16 rows by 32 of k, and 32 of k by 8 columns; PTX ISA, "Matrix fragments for mma.m16n8k32".
 __device__ __forceinline__ void multiply_bytes(int d[4], const u32 a[4], u32 b0, u32 b1) {
@@ -20,7 +21,8 @@ __device__ __forceinline__ void multiply_bytes(int d[4], const u32 a[4], u32 b0,
 
 // Rows of a type as bytes with a sign. `bytes`: what lane t has of a quad's steps of 32, two words each: elements
 // BLOCK / 4 t of a block and the seven behind it, or, where a block is 16, three behind it in each of two blocks.
-// AT_ONCE: bytes that a lane reads at once. `scales`: of block t of a quad, what a byte counts and what is taken from every element.
+// AT_ONCE: bytes that a lane reads at once. `scales`: of block t of a quad, what a byte counts, and what is taken from
+// every element.
 template <class F>
 struct Whole;
 
@@ -156,7 +158,8 @@ struct Digits {
         }
     }
 
-    // The warp's part of the products with 16 rows, which stand `stride` bytes apart: those of rows g and g + 8, in each lane 4 g + t.
+    // The warp's part of the products with 16 rows, which stand `stride` bytes apart: lane 4 g + t has those of rows g
+    // and g + 8.
     __device__ __forceinline__ void product(const u8* rows, u32 stride, float sums[2]) const {
         const u32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         const u8* row[2] = {rows + g * stride, rows + (g + 8) * stride};

@@ -6,7 +6,7 @@
 //! neither k nor the rows of a stage are shared out well, the plain stream is as fast
 //! (docs/decisions/2026-11-27-cuda.md).
 
-use super::stream::{RING, Rows, are_aligned, weights};
+use super::stream::{PROCESSORS, RING, Rows, SLOTS, are_aligned, weights};
 use super::{Context, Emit, Kernel, planes};
 use crate::driver::cuda::texts::BULK_COPIES;
 use rlx_core::Result;
@@ -18,14 +18,10 @@ use rlx_core::types::{BlockFormat, DType};
 const WARPS: [(u64, u64); 2] = [(16, 24), (8, 84)];
 /// Rows of a stage: as many as tensor cores take, or twice that.
 const ROWS: [u64; 2] = [32, 16];
-/// Stages of a ring at most.
-const SLOTS: u64 = 8;
 /// Shared memory of a block, so that no processor has two.
 const ALONE: u64 = 118 << 10;
-/// Turns of a block behind which whole bytes come no faster than without tensor cores: memory is what they wait for.
+/// Stages of a block beyond which weights of 8 bits come no faster than without tensor cores: they wait for memory.
 const BYTES_TURNS: u64 = 4;
-/// Processors of a card for which stages are chosen: texts are the same for all.
-const PROCESSORS: u64 = 132;
 
 /// How a type's elements become bytes (`Whole` in `digits.cuh`).
 struct Whole {
@@ -39,6 +35,7 @@ struct Whole {
     at_once: u64,
 }
 
+/// Of rows of `k`; `None` for a type that has no such form.
 fn whole(dtype: DType, k: u64) -> Option<Whole> {
     let planes = planes::decoder(dtype, k).is_some();
     match dtype {
@@ -57,10 +54,13 @@ fn whole(dtype: DType, k: u64) -> Option<Whole> {
 
 /// How a product is shared out.
 pub(super) struct Digits {
+    /// Warps that share k.
     warps: u64,
     /// Rows of a stage.
     pub rows: u64,
+    /// Bytes of a stage.
     slot: u64,
+    /// Stages of the ring.
     slots: u64,
     threads: u64,
 }
@@ -80,7 +80,7 @@ impl Digits {
         let first = op.parts().weights;
         let own = &step.operands[first..first + op.segments];
         let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
-        // One reading of x for both.
+        // Both weights are multiplied with the same digits of x.
         if is_glu && own.iter().any(|w| w.ty.dtype != own[0].ty.dtype) {
             return Ok(None);
         }
@@ -124,7 +124,7 @@ impl Digits {
             stages.sum::<u64>().div_ceil(times).div_ceil(PROCESSORS)
         };
         let slots = |rows: u64| RING.checked_div(slot(rows)).unwrap_or(0).min(SLOTS);
-        // Without a second stage on its way, a third one waits too long.
+        // A ring of one stage has nothing on its way while a block multiplies: two such waits are short, more are not.
         let fits = |rows: &u64| slots(*rows) >= turns(*rows).div_ceil(2).clamp(1, 2);
         let rows = ROWS.into_iter().filter(fits).min_by_key(|rows| turns(*rows) * rows)?;
         if turns(rows) == 0 || (bytes && turns(rows) > BYTES_TURNS) {

@@ -7,7 +7,7 @@ use super::takes::{self, Taken};
 use super::{Context, Emit, Kernel, THREADS, decoder, matrix, mismatch, scalar, unsupported};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{Epilogue, Op};
+use rlx_core::ops::{Epilogue, MatMul, Op};
 use rlx_core::target::Target;
 use rlx_core::types::{BlockFormat, DType, Kind, Type};
 
@@ -51,6 +51,51 @@ impl Parameters<'_, '_> {
     }
 }
 
+/// The kernel that a product takes.
+enum Form {
+    /// One row and packed weights, as integers on tensor cores.
+    Digits(Digits),
+    /// One row; weights come as a stream.
+    Ring(Ring),
+    /// One row; so many lanes share columns, of which a block has so many for each group of them.
+    Lanes { lanes: u64, columns: u64 },
+    /// Few rows: a block has few columns.
+    Few,
+    /// Many rows, by tiles.
+    Tiles,
+}
+
+impl Form {
+    /// The fastest that the card has and the step's sizes and places allow.
+    fn of(step: &Step, op: &MatMul, cx: &Context<'_>, sizes: [u64; 2]) -> Result<Form> {
+        if let Some(digits) = Digits::of_matmul(step, op, cx, sizes)? {
+            return Ok(Form::Digits(digits));
+        }
+        if let Some(ring) = Ring::of_matmul(step, op, cx, sizes)? {
+            return Ok(Form::Ring(ring));
+        }
+        if let Some(lanes) = one_row(step, cx, sizes)? {
+            let first = op.parts().weights;
+            let weights = &step.operands[first..first + step.results.len()];
+            let n: u64 = weights.iter().filter_map(|w| Some(matrix(w).ok()?.0)).sum();
+            return Ok(Form::Lanes { lanes, columns: columns_of(n, THREADS / lanes) });
+        }
+        Ok(if sizes[0] <= FEW { Form::Few } else { Form::Tiles })
+    }
+
+    /// Columns and threads of a block, for `m` rows. More columns read a row of x less often, and leave fewer blocks.
+    fn block(&self, m: u64) -> (u64, u64) {
+        match self {
+            Form::Digits(digits) => (digits.rows, digits.threads()),
+            Form::Ring(ring) => (ring.columns, ring.threads()),
+            Form::Lanes { lanes, columns } => (columns * (THREADS / lanes), THREADS),
+            Form::Few if m == 1 => (6, THREADS),
+            Form::Few => (2, 128),
+            Form::Tiles => (64, 256),
+        }
+    }
+}
+
 pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::MatMul(op) = &step.op else { return Err(mismatch(step)) };
     if step.part.is_some() {
@@ -61,27 +106,8 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     }
     let (parts, (m, k)) = (op.parts(), matrix(&step.operands[0])?);
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
-    let few = m <= FEW;
-    let digits = Digits::of_matmul(step, op, cx, [m, k])?;
-    let ring = match digits {
-        Some(_) => None,
-        None => Ring::of_matmul(step, op, cx, [m, k])?,
-    };
-    let one = one_row(step, cx, [m, k])?.filter(|_| digits.is_none() && ring.is_none());
-    let of_lanes = one.map_or(1, |lanes| {
-        let weights = &step.operands[parts.weights..parts.weights + step.results.len()];
-        let n: u64 = weights.iter().filter_map(|w| Some(matrix(w).ok()?.0)).sum();
-        columns_of(n, THREADS / lanes)
-    });
-    // More columns of a block read a row of x less often, and leave fewer blocks.
-    let (columns, threads) = match (&ring, one) {
-        _ if let Some(digits) = &digits => (digits.rows, digits.threads()),
-        (Some(ring), _) => (ring.columns, ring.threads()),
-        (_, Some(lanes)) => (of_lanes * (THREADS / lanes), THREADS),
-        _ if m == 1 => (6, THREADS),
-        _ if few => (2, 128),
-        _ => (64, 256),
-    };
+    let form = Form::of(step, op, cx, [m, k])?;
+    let (columns, threads) = form.block(m);
     let mut emit = cx.emit(step);
     let mut parameters = Parameters { emit: &mut emit, text: Vec::new() };
     let floats = "const float* __restrict__";
@@ -137,7 +163,7 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         return Ok(Vec::new());
     }
     let mut text = parameters.text;
-    if !few && emit.late_rows() {
+    if matches!(form, Form::Tiles) && emit.late_rows() {
         text.push("const u32* __restrict__ ctl".into());
     }
     emit.define("PARAMETERS", text.join(", "));
@@ -150,46 +176,50 @@ pub(super) fn matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.define("K", super::word(k)?);
     emit.size("M", m)?;
     let threads = threads as u32;
-    let kernel = if let Some(digits) = digits {
-        digits.kernel(emit, blocks, cx)
-    } else if let Some(ring) = ring {
-        let text = concat!(include_str!("segment.cuh"), include_str!("matmul_stream.cu"));
-        ring.kernel(emit, ("matmul_stream", text), blocks, cx)
-    } else if let Some(lanes) = one {
-        emit.size("COLUMNS", of_lanes)?;
-        emit.size("THREADS", threads.into())?;
-        emit.size("LANES", lanes)?;
-        let text = concat!(
-            include_str!("segment.cuh"),
-            include_str!("warp_sums.cuh"),
-            include_str!("wide.cuh"),
-            include_str!("matmul_one.cu")
-        );
-        emit.kernel("matmul_one", text, [blocks, 1, 1], threads)
-    } else if few {
-        emit.size("COLUMNS", columns)?;
-        emit.size("THREADS", threads.into())?;
-        let text = concat!(
-            include_str!("segment.cuh"),
-            include_str!("warp_sums.cuh"),
-            include_str!("row_products.cuh"),
-            include_str!("matmul_vector.cu")
-        );
-        emit.kernel("matmul_vector", text, [blocks, 1, 1], threads)
-    } else {
-        emit.size("COLUMNS", columns)?;
-        // Eight elements of a row are read at once.
-        let whole = k.is_multiple_of(8) && step.operands[0].offset.is_multiple_of(16);
-        emit.define("WIDE_ROWS", u8::from(whole));
-        let text = concat!(
-            include_str!("segment.cuh"),
-            include_str!("tf32.cuh"),
-            include_str!("tile_sums.cuh"),
-            include_str!("tile_fetch.cuh"),
-            include_str!("matmul_tile.cu")
-        );
-        let kernel = emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], threads);
-        kernel.map(Kernel::alone)
+    let kernel = match form {
+        Form::Digits(digits) => digits.kernel(emit, blocks, cx),
+        Form::Ring(ring) => {
+            let text = concat!(include_str!("segment.cuh"), include_str!("matmul_stream.cu"));
+            ring.kernel(emit, ("matmul_stream", text), blocks, cx)
+        }
+        Form::Lanes { lanes, columns } => {
+            emit.size("COLUMNS", columns)?;
+            emit.size("THREADS", threads.into())?;
+            emit.size("LANES", lanes)?;
+            let text = concat!(
+                include_str!("segment.cuh"),
+                include_str!("warp_sums.cuh"),
+                include_str!("wide.cuh"),
+                include_str!("matmul_one.cu")
+            );
+            emit.kernel("matmul_one", text, [blocks, 1, 1], threads)
+        }
+        Form::Few => {
+            emit.size("COLUMNS", columns)?;
+            emit.size("THREADS", threads.into())?;
+            let text = concat!(
+                include_str!("segment.cuh"),
+                include_str!("warp_sums.cuh"),
+                include_str!("row_products.cuh"),
+                include_str!("matmul_vector.cu")
+            );
+            emit.kernel("matmul_vector", text, [blocks, 1, 1], threads)
+        }
+        Form::Tiles => {
+            emit.size("COLUMNS", columns)?;
+            // Eight elements of a row are read at once.
+            let whole = k.is_multiple_of(8) && step.operands[0].offset.is_multiple_of(16);
+            emit.define("WIDE_ROWS", u8::from(whole));
+            let text = concat!(
+                include_str!("segment.cuh"),
+                include_str!("tf32.cuh"),
+                include_str!("tile_sums.cuh"),
+                include_str!("tile_fetch.cuh"),
+                include_str!("matmul_tile.cu")
+            );
+            let kernel = emit.kernel("matmul_tile", text, [blocks, m.div_ceil(64), 1], threads);
+            kernel.map(Kernel::alone)
+        }
     };
     Ok(vec![kernel?])
 }

@@ -1,8 +1,8 @@
 // matmul      y[n] = epilogue(sum over k of x[k] * W[n, k]), for one row of x and up to four packed weights
 // shapes      x f32[K]    W FORMAT[N, K]    y f32[N]    norm f32[K]: x is its RMS norm first
 // bytes       W once; x from a cache once for each block and type
-// launch      as matmul_stream: one block a processor, stages of ROWS rows in turn, SLOTS of them in a ring. Each of WARPS
-//             warps has a share of k, with x as digits in registers. With a norm, one warp more sums its squares
+// launch      as matmul_stream: one block a processor, stages of ROWS rows in turn, SLOTS of them in a ring. Each of
+//             WARPS warps has a share of k, with x as digits in registers. With a norm, one warp more sums its squares
 // numerics    products and sums of a block of a weight are exact, of x rounded to 2^-30 of the block's largest number;
 //             then f32: blocks in order, four lanes, warps in order; the norm's root multiplies the sum
 #ifdef GLU
@@ -16,11 +16,6 @@
 #else
 #define SERVER 0u
 #endif
-
-template <class F>
-struct Named {
-    typedef F Type;
-};
 
 // Asks for a stage's rows.
 template <class F>
@@ -109,7 +104,7 @@ KERNEL_OF(matmul_digits, THREADS)(PARAMETERS) {
                         s.y[n] = EPILOGUE(v, u, 0, n);
                     }
                 }
-                // Nobody waits for bytes before they are asked for.
+                // With a ring of one stage the next one is asked for only now: no warp may wait for it before.
                 if (SLOTS == 1 && stage + 1 < stages) __syncthreads();
             }
         }

@@ -8,10 +8,6 @@
 // numerics    f32; a sum for each lane in order of k, then a tree for each warp, then warps in order; the norm's root
 //             multiplies the sum
 #define WARPS (LANES / WARP)
-template <class F>
-struct Named {
-    typedef F Type;
-};
 #ifndef GLU
 #define UP_FORMAT F
 #endif

@@ -15,3 +15,9 @@ struct Segment {
         return;                  \
     }                            \
     block -= BLOCKS;
+
+// A type as an argument of a lambda.
+template <class F>
+struct Named {
+    typedef F Type;
+};

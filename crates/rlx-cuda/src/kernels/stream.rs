@@ -24,11 +24,11 @@ const EACH: [u64; 4] = [8, 4, 2, 1];
 const STAGE: u64 = 72 << 10;
 pub(crate) const RING: u64 = 200 << 10;
 /// Stages of a ring at most.
-const SLOTS: u64 = 8;
+pub(super) const SLOTS: u64 = 8;
 /// What a stage costs beside its columns, in columns of each group of lanes.
 const TURN: u64 = 2;
 /// Processors of a card for which stages are chosen: texts are the same for all.
-const PROCESSORS: u64 = 132;
+pub(super) const PROCESSORS: u64 = 132;
 
 /// A matrix of which a stage has some rows.
 #[derive(Clone, Copy)]
@@ -186,8 +186,8 @@ impl Ring {
     }
 }
 
-/// The rows of `k` of each weight that has some. `None` where one of them does not lie in the model's memory: what is
-/// on its way before the kernel waits has to be there already.
+/// The bytes of a row of `k` elements, and how many rows there are, of each weight that has rows. `None` where one of
+/// them is a result of a step: bytes are asked for before the kernel waits for the one that makes them.
 pub(super) fn weights(own: &[Slice], k: u64) -> Result<Option<Vec<Rows>>> {
     let mut matrices = Vec::new();
     for w in own {

@@ -115,7 +115,7 @@ impl Control {
     /// Rows of a cache that attention of a submission behind `past` rows may see, where that is not the whole cache.
     fn positions(&self, past: i64) -> Option<i64> {
         let held = self.behind(past).max(FEWEST);
-        // Steps of an eighth to a quarter, so that a long answer asks for few programs.
+        // Sizes are an eighth to a quarter apart, so that a long answer needs few programs.
         let step = 1 << (held.ilog2() - 2);
         let held = held.checked_add(step - 1)? / step * step;
         (held < self.capacity).then_some(held)
