@@ -7,7 +7,7 @@ use rlx_core::target::{
 use rlx_core::types::DType;
 
 /// The name of the target of AMD's cards.
-const ROCM: &str = "rocm";
+pub(crate) const ROCM: &str = "rocm";
 
 /// Limits of a card: memory is bound by pointers of 64 bits.
 const LIMITS: Limits =

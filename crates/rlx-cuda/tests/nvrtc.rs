@@ -197,8 +197,8 @@ fn networks(d: &Arc<TestDevice>) {
 fn texts() -> BTreeSet<Text> {
     let mut all = BTreeSet::new();
     // A card that has nothing of its own, and one that has all.
-    for has in [false, true] {
-        let (device, texts) = recorder(has, has);
+    for (products, arch) in [(false, 80), (true, 90)] {
+        let (device, texts) = recorder(products, arch);
         for (file, kv) in MODELS {
             let mut options = ModelOptions::chat(16);
             options.compile.kv = *kv;

@@ -276,6 +276,40 @@ fn attention_of_one_row_is_split_and_joined_in_one_launch() {
     }
 }
 
+/// Tiles of 64 and of 128 positions, one and several of them, and rows that fill no block.
+#[test]
+fn attention_of_many_rows_has_products_of_four_warps() {
+    let mut rng = Rng(31);
+    for (head, len, past) in [(64usize, 40usize, 0u32), (64, 150, 70), (128, 130, 130)] {
+        let causal = Attention::causal(head, -0.1);
+        for op in [
+            causal.clone(),
+            Attention { half: true, scale: 0.1, ..causal.clone() },
+            Attention { window: Some(50), ring: true, softcap: Some(2.0), ..causal.clone() },
+            Attention { block: Some(32), sinks: true, half: true, ..causal },
+        ] {
+            let (rows, e) = (len as u64, head as u64);
+            let mut operands = vec![
+                input(&[rows, 2 * e], &rng.floats(len * 2 * head)),
+                cache(&mut rng, DType::F16, 1, 280, e),
+                cache(&mut rng, DType::F16, 1, 280, e),
+                control(past, len as u32 - 3, 0),
+            ];
+            if op.sinks {
+                operands.push(weight(DType::F32, &[2], f32_bytes(&rng.floats(2))));
+            }
+            let tolerance = if op.half { 5e-4 } else { 5e-6 };
+            let what = format!("{op:?} past {past}");
+            let op = Op::from(op);
+            let want = truth(&op, &operands);
+            let want = f64s(rows_of(&want[0], len - 3, 2 * head));
+            let got = run_op(&emulated_or_card(Watch::Nothing), op, &operands);
+            let got = floats(rows_of(&got[0], len - 3, 2 * head));
+            assert_close(&what, &got, &want, tolerance);
+        }
+    }
+}
+
 #[test]
 fn elements_are_copied_along_any_axis() {
     let mut rng = Rng(20);

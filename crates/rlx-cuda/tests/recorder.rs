@@ -21,18 +21,15 @@ struct Recorder {
 }
 
 /// A device that has them, and where the texts come together. `products`: whether it has a library for them.
-/// `bulk_copies`: whether it copies into shared memory.
-pub fn recorder(
-    products: bool,
-    bulk_copies: bool,
-) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
-    recorder_with(products, bulk_copies, None)
+/// `arch`: what it can do, as NVIDIA numbers compute capabilities.
+pub fn recorder(products: bool, arch: u32) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
+    recorder_with(products, arch, None)
 }
 
 /// The same with kernels as the driver of a card finds them.
 pub fn recorder_with(
     products: bool,
-    bulk_copies: bool,
+    arch: u32,
     kernels: Option<Texts>,
 ) -> (Arc<TestDevice>, Arc<Mutex<BTreeSet<Text>>>) {
     let texts = Arc::default();
@@ -43,7 +40,8 @@ pub fn recorder_with(
         warp: 64,
         memory: 1 << 34,
         processors: 132,
-        bulk_copies,
+        bulk_copies: arch >= 90,
+        warpgroups: arch == 90,
     };
     let (reads, texts_too) = (Lock::default(), Arc::clone(&texts));
     let driver = Recorder { info, kernels, texts: texts_too, reads, products };

@@ -40,7 +40,7 @@ pub const MODELS: &[(&str, DType)] = &[
 
 /// The texts of the models' programs: of each kernel the longest, unless all are asked for.
 fn texts() -> Vec<Text> {
-    let (device, texts) = recorder(false, false);
+    let (device, texts) = recorder(false, 0);
     for (file, kv) in MODELS {
         for chunk in [16, 7] {
             let mut options = ModelOptions::chat(chunk);
@@ -65,7 +65,7 @@ fn texts() -> Vec<Text> {
 
 /// Texts of tiles whose types and sizes ask for all that the architectures' products of matrices have.
 fn tiles() -> Vec<Text> {
-    let (device, texts) = recorder(false, false);
+    let (device, texts) = recorder(false, 0);
     let mut rng = Rng(41);
     for scalar in [Scalar::F32, Scalar::F16, Scalar::Bf16] {
         let mut on = |op: Op, dims: [&[u64]; 3]| {

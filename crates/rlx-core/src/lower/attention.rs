@@ -137,6 +137,7 @@ impl Lowering<'_> {
             block: spec.block,
             sinks: sinks.is_some(),
             ring,
+            half: false,
         };
         let mut inputs = Vec::from([q, k, v, ctl]);
         inputs.extend(sinks);

@@ -24,6 +24,10 @@ use core::ops::Range;
 /// In a ring the cache's row `p mod C` is position `p`'s. A ring has room for the positions that any row of a
 /// submission sees: `C` is at least `window + len`.
 ///
+/// With `half` a query of f32, and the weights `exp(s - max s)` of a softmax, are rounded to the 11 bits of an f16
+/// before they are multiplied; the sum of the weights has them as they were. A query may exceed an f16's range, and a
+/// weight below 2^-14 has fewer bits.
+///
 /// A head's sink, f32, is one more score of its softmax, unscaled, of a position without a value: it takes
 /// weight from the others (gpt-oss; Xiao et al. 2023, arXiv:2309.17453).
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -42,9 +46,11 @@ pub struct Attention {
     pub block: Option<u64>,
     /// Whether the caches are rings, which needs a window and no blocks.
     pub ring: bool,
+    /// Whether queries and weights are rounded to 11 bits.
+    pub half: bool,
 }
 
-attributes! { Attention { head_dim, scale, window, softcap, sinks, block, ring } }
+attributes! { Attention { head_dim, scale, window, softcap, sinks, block, ring, half } }
 
 impl Attention {
     /// Over all of the past, with scores as they are.
@@ -57,6 +63,7 @@ impl Attention {
             sinks: false,
             block: None,
             ring: false,
+            half: false,
         }
     }
 
@@ -87,6 +94,9 @@ impl Attention {
         if self.ring && (self.window.is_none() || self.block.is_some()) {
             let what = format!("{name}: a ring of positions needs a window, and no blocks");
             return Err(Error::bad_graph(what));
+        }
+        if self.half && q.dtype != DType::F32 {
+            return Err(Error::bad_graph(format!("{name}: half rounds queries of f32, not {q}")));
         }
         let (_, width) = matrix(name, "q", q)?;
         let e = self.head_dim as u64;
@@ -125,13 +135,13 @@ impl Operator for Attention {
 
     /// Over the whole capacity of the caches, positions that a row does not see masked. What the
     /// cache holds there must be finite. For caches of floats whose sizes are known: nothing simpler
-    /// decodes a state's blocks.
+    /// decodes a state's blocks, or rounds weights that are relative to the largest.
     fn decompose(&self, e: &mut dyn Emit, operands: &[ValueId]) -> Result<Option<Vec<ValueId>>> {
         let &[q, k, v, ctl, ref sinks @ ..] = operands else {
             return Err(Error::internal("attention: arity"));
         };
         let (ty, cache) = (e.ty(q).clone(), e.dims(k));
-        if e.ty(k).dtype.is_block() {
+        if e.ty(k).dtype.is_block() || self.half {
             return Ok(None);
         }
         let sizes: Vec<u64> = cache.iter().filter_map(Dim::as_static).collect();

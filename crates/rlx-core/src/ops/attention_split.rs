@@ -67,6 +67,9 @@ impl Operator for AttentionSplit {
         if self.whole.sinks {
             return Err(Error::bad_graph("attention_split: sinks belong to attention_join"));
         }
+        if self.whole.half {
+            return Err(Error::bad_graph("attention_split: it rounds no queries to 11 bits"));
+        }
         let (heads, kv_heads) = self.whole.heads("attention_split", operands)?;
         let (q, group) = (operands[0], heads / kv_heads);
         let rows = q.shape.0.first().and_then(|rows| rows.as_static()).filter(|&rows| rows > 0);

@@ -132,8 +132,19 @@ struct Whole {
 }
 
 pub(super) fn takes(op: &Attention, operands: &[&Type], _: &Target) -> Result<(), String> {
-    let Attention { head_dim: _, scale: _, window: _, softcap: _, sinks: _, block: _, ring: _ } =
-        op;
+    let Attention {
+        head_dim: _,
+        scale: _,
+        window: _,
+        softcap: _,
+        sinks: _,
+        block: _,
+        ring: _,
+        half,
+    } = op;
+    if *half {
+        return Err("its kernel rounds no queries to 11 bits".into());
+    }
     claim::floats_and_caches(operands)?;
     claim::matrix(operands)
 }

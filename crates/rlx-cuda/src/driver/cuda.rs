@@ -203,6 +203,8 @@ impl Cuda {
                 sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
             )? as u32,
             bulk_copies: major >= 9 && has_room,
+            // Later cards have other instructions.
+            warpgroups: (major, minor) == (9, 0) && has_room,
         };
         let arch = u32::try_from(10 * major + minor).unwrap_or(0);
         let texts = Texts::new(arch, compiler, folders)?;

@@ -132,6 +132,7 @@ impl Emulator {
             processors: 2,
             // Of NVIDIA's cards, whose warps have 32 lanes.
             bulk_copies: warp == 32,
+            warpgroups: warp == 32,
         };
         Ok(Emulator {
             info,

@@ -180,6 +180,7 @@ impl Hip {
                 memory,
                 processors: 0,
                 bulk_copies: false,
+                warpgroups: false,
             },
             version: format!("{version} {major}.{minor}"),
             cache,

@@ -32,6 +32,9 @@ pub struct DriverInfo {
     /// Whether bytes are copied into shared memory while a block does something else (`cp.async.bulk`), and a block has
     /// room for what is on its way.
     pub bulk_copies: bool,
+    /// Whether four warps beside each other have products of matrices in shared memory (`wgmma`). Such a card has bulk
+    /// copies too.
+    pub warpgroups: bool,
 }
 
 /// A place in a buffer.

@@ -2,7 +2,11 @@
 
 use super::kv_write::is_cache;
 use super::takes::{self, Taken};
-use super::{Context, Emit, Kernel, attention_one, cache_type, matrix, mismatch, unsupported};
+use super::{
+    Context, Emit, Kernel, attention_one, cache_type, matrix, mismatch, unsupported, word,
+};
+use crate::driver::cuda::texts::{BULK_COPIES, WARPGROUPS};
+use crate::target::ROCM;
 use rlx_core::ir::lir::Step;
 use rlx_core::ops::{Attention, Op};
 use rlx_core::target::Target;
@@ -41,8 +45,11 @@ pub(super) fn describe(emit: &mut Emit<'_>, step: &Step, op: &Attention) -> Resu
 const WIDEST: usize = 640;
 
 /// Rows of f32, caches of floats or of `q8_0`.
-pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
-    takes::knows(op, &["head_dim", "scale", "window", "softcap", "sinks", "block", "ring"])?;
+pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
+    takes::knows(
+        op,
+        &["head_dim", "scale", "window", "softcap", "sinks", "block", "ring", "half"],
+    )?;
     let Op::Attention(op) = op else { return Err("it takes attention".into()) };
     let [q, keys, values, _, sinks @ ..] = operands else {
         return Err("it takes four operands".into());
@@ -51,6 +58,12 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
     takes::are_f32(sinks)?;
     is_cache(keys)?;
     is_cache(values)?;
+    if op.half && (target.name == ROCM || !has_tiles(q, keys, op.head_dim as u64)) {
+        let kernel = "its kernel rounds queries to 11 bits";
+        return Err(format!(
+            "{kernel} on NVIDIA's cards alone, with {FEWEST} rows or more, caches of f16, and heads of 16, 32, .. 128"
+        ));
+    }
     match op.head_dim <= WIDEST {
         true => Ok(()),
         false => Err(format!("its kernel takes heads up to {WIDEST}, not {}", op.head_dim)),
@@ -60,12 +73,52 @@ pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
 /// Rows of a block on tensor cores, and the fewest rows that are worth them.
 const TILE: u64 = 64;
 const FEWEST: u64 = 16;
+/// Rows of a block of two times four warps.
+const ROWS_OF_GROUPS: u64 = 128;
 
-/// Whether rows are read by tiles: caches of f16, and heads that tensor cores have in whole steps and a thread in its
-/// registers.
-fn in_tiles(step: &Step, rows: u64, head: u64) -> bool {
-    let halves = |at: usize| step.operands[at].ty.dtype == DType::F16;
-    rows >= FEWEST && halves(1) && halves(2) && head.is_multiple_of(16) && head <= 128
+/// Whether queries are read by tiles: caches of f16, and heads that tensor cores have in whole steps and a thread in its
+/// registers. Rows whose number is not known yet are several.
+fn has_tiles(q: &Type, cache: &Type, head: u64) -> bool {
+    let rows = q.shape.rows().ok().map(|rows| rows.as_static().unwrap_or(u64::MAX));
+    let several = rows.is_some_and(|rows| rows >= FEWEST);
+    several && cache.dtype == DType::F16 && head.is_multiple_of(16) && head <= 128
+}
+
+/// Halves of a query and of a weight.
+fn parts_of(op: &Attention) -> u64 {
+    if op.half { 1 } else { 2 }
+}
+
+/// By products of four warps, which have heads in panels of 64.
+fn by_groups(
+    mut emit: Emit<'_>,
+    op: &Attention,
+    rows: u64,
+    [head, heads]: [u64; 2],
+) -> Result<Kernel> {
+    // What a thread has registers for.
+    let tile = if head == 128 && op.half { 128 } else { 64 };
+    // Two tiles of keys and two of values.
+    let shared = 4 * tile * head * 2;
+    emit.line(BULK_COPIES);
+    emit.line(WARPGROUPS);
+    for (name, n) in [("THREADS", 256), ("TILE", tile), ("PARTS", parts_of(op)), ("SHARED", shared)]
+    {
+        emit.size(name, n)?;
+    }
+    let text = concat!(
+        include_str!("cache_cells.cuh"),
+        include_str!("attention_row.cuh"),
+        include_str!("four_lanes.cuh"),
+        include_str!("halves_tile.cuh"),
+        include_str!("bulk.cuh"),
+        include_str!("warpgroup.cuh"),
+        include_str!("attention_queries.cuh"),
+        include_str!("attention_groups.cu")
+    );
+    let grid = [rows.div_ceil(ROWS_OF_GROUPS), heads, 1];
+    let kernel = emit.kernel("attention_groups", text, grid, 256)?;
+    Ok(Kernel { shared: word(shared)?, ..kernel })
 }
 
 pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
@@ -86,10 +139,17 @@ pub(super) fn attention(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.size("ROWS", rows)?;
     emit.size("HEADS", width / head)?;
     let heads = width / head;
-    let (name, text, of_a_block) = if in_tiles(step, rows, head) {
+    let tiles = has_tiles(&step.operands[0].ty, &step.operands[1].ty, head);
+    if cx.card.warpgroups && tiles && head.is_multiple_of(64) {
+        let kernel = by_groups(emit, op, rows, [head, heads])?;
+        return Ok(vec![kernel.by_tokens(cx.tokens(), 0, 1, ROWS_OF_GROUPS)]);
+    }
+    let (name, text, of_a_block) = if tiles {
+        emit.size("PARTS", parts_of(op))?;
         let text = concat!(
             include_str!("four_lanes.cuh"),
             include_str!("halves_tile.cuh"),
+            include_str!("attention_queries.cuh"),
             include_str!("attention_tile_amd.cuh"),
             include_str!("attention_tile.cu")
         );

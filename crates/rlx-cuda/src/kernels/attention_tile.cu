@@ -3,20 +3,13 @@
 // bytes       q and y once; the positions that are seen, for each 64 rows of a query head
 // launch      a block of 4 warps is 64 rows of a head, 16 of a warp; positions come by 64 to shared memory
 // numerics    products of halves on tensor cores, sums in f32: queries, divided by a power of two of their row, and
-//             weights are two halves each, of 22 bits together; AMD's cards have attention_tile_amd.cuh
+//             weights are PARTS halves each, two of 22 bits together; AMD's cards have attention_tile_amd.cuh
 #ifndef HAS_MATRIX
 #define TILE 64
 #endif
 
 #ifdef HAS_HALVES
 typedef Rows16<TILE, HEAD> Positions;
-
-// Two floats as halves, and as halves what those leave.
-__device__ __forceinline__ void split(float a, float b, u32& high, u32& low) {
-    u16 x = half_of_float(a), y = half_of_float(b);
-    high = pair(x, y);
-    low = pair(half_of_float(a - float_of_half(x)), half_of_float(b - float_of_half(y)));
-}
 
 // Positions from p on to shared memory; zeros from `end` on.
 __device__ __forceinline__ void bring(Positions& to, const u8* __restrict__ cache, size_t first, u32 p, u32 end) {
@@ -40,30 +33,8 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
     u32 from, to, unused;
     seen_by(row0, past, len, from, unused);
     seen_by(min(row0 + TILE, len) - 1, past, len, unused, to);
-    // A thread has two rows, 8 apart.
-    u32 start[2] = {0, 0}, end[2] = {0, 0}, high[HEAD / 16][4], low[HEAD / 16][4];
-    float factor[2];
-#pragma unroll
-    for (u32 r = 0; r < 2; r++) {
-        u32 row = own + r * 8;
-        if (row < len) seen_by(row, past, len, start[r], end[r]);
-        const float* at = q + size_t(min(row, len - 1)) * HEADS * HEAD + head * HEAD + pairs;
-        float most = 0.0f;
-        for (u32 e = 0; e < HEAD; e += 8) {
-            float2 v = *(const float2*)(at + e);
-            most = fmaxf(most, fmaxf(fabsf(v.x), fabsf(v.y)));
-        }
-        // As in halves.cu.
-        u32 exponent = __float_as_uint(most_of_four(most)) >> 23;
-        u32 field = exponent == 255u || exponent < 16u ? 127u : exponent - 14u;
-        float inverse = __uint_as_float((254u - field) << 23);
-        factor[r] = __uint_as_float(field << 23) * SCALE;
-#pragma unroll
-        for (u32 j = 0; j < HEAD / 8; j++) {
-            float2 v = *(const float2*)(at + j * 8);
-            split(v.x * inverse, v.y * inverse, high[j / 2][j % 2 * 2 + r], low[j / 2][j % 2 * 2 + r]);
-        }
-    }
+    u32 query[PARTS][HEAD / 16][4];
+    Seen seen = read_queries(own, head, past, len, q, query);
     float sums[HEAD / 8][4] = {}, most[2] = {-3.0e38f, -3.0e38f}, total[2] = {0.0f, 0.0f};
     for (u32 p0 = from; p0 < to; p0 += TILE) {
         __syncthreads();
@@ -77,10 +48,11 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
             for (u32 n = 0; n < TILE / 8; n += 2) {
                 u32 b[4];
                 along_columns(b, ks, n * 8, j * 16);
-                multiply<F16>(scores[n], low[j], b);
-                multiply<F16>(scores[n + 1], low[j], b + 2);
-                multiply<F16>(scores[n], high[j], b);
-                multiply<F16>(scores[n + 1], high[j], b + 2);
+#pragma unroll
+                for (u32 p = PARTS; p-- > 0;) {
+                    multiply<F16>(scores[n], query[p][j], b);
+                    multiply<F16>(scores[n + 1], query[p][j], b + 2);
+                }
             }
         }
         float fade[2];
@@ -91,7 +63,7 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
             for (u32 i = 0; i < TILE / 4; i++) {
                 float& score = scores[i / 2][r * 2 + i % 2];
                 u32 p = p0 + i / 2 * 8 + pairs + i % 2;
-                score = p >= start[r] && p < end[r] ? capped(score * factor[r]) : MINUS_INFINITY;
+                score = p >= seen.start[r] && p < seen.end[r] ? capped(score * seen.factor[r]) : MINUS_INFINITY;
                 higher = fmaxf(higher, score);
             }
             higher = most_of_four(higher);
@@ -109,20 +81,24 @@ __device__ __forceinline__ void attend_tile(u32 row0, u32 head, u32 past, u32 le
         for (u32 i = 0; i < HEAD / 2; i++) sums[i / 4][i % 4] *= fade[i % 4 / 2];
 #pragma unroll
         for (u32 k = 0; k < TILE / 16; k++) {
-            u32 a[4], rest[4];
+            u32 weights[PARTS][4];
 #pragma unroll
             for (u32 i = 0; i < 4; i++) {
                 const float* w = &scores[2 * k + i / 2][i % 2 * 2];
-                split(w[0], w[1], a[i], rest[i]);
+                u32 parts[PARTS];
+                split(w[0], w[1], parts);
+#pragma unroll
+                for (u32 p = 0; p < PARTS; p++) weights[p][i] = parts[p];
             }
 #pragma unroll
             for (u32 n = 0; n < HEAD / 8; n += 2) {
                 u32 b[4];
                 along_rows(b, vs, k * 16, n * 8);
-                multiply<F16>(sums[n], rest, b);
-                multiply<F16>(sums[n + 1], rest, b + 2);
-                multiply<F16>(sums[n], a, b);
-                multiply<F16>(sums[n + 1], a, b + 2);
+#pragma unroll
+                for (u32 p = PARTS; p-- > 0;) {
+                    multiply<F16>(sums[n], weights[p], b);
+                    multiply<F16>(sums[n + 1], weights[p], b + 2);
+                }
             }
         }
     }

@@ -5,10 +5,10 @@
 #error "cards before 9.0 have no bulk copies"
 #endif
 #ifdef RLX_EMULATOR
-#define SHARED_BYTES(name) __shared__ __align__(128) u8 name[SHARED]
+#define SHARED_BYTES(name) __shared__ __align__(1024) u8 name[SHARED]
 #else
 // A launch says how many there are: SHARED.
-#define SHARED_BYTES(name) extern __shared__ __align__(128) u8 name[]
+#define SHARED_BYTES(name) extern __shared__ __align__(1024) u8 name[]
 __device__ __forceinline__ u32 shared_place(const void* at) { return u32(__cvta_generic_to_shared(at)); }
 #endif
 

@@ -209,6 +209,8 @@ pub(crate) struct Card {
     products: [bool; 3],
     /// Whether it copies bytes into shared memory while a block computes.
     pub bulk_copies: bool,
+    /// Whether four warps have products of matrices in shared memory.
+    pub warpgroups: bool,
     /// Multiprocessors.
     pub processors: u32,
 }
@@ -216,9 +218,9 @@ pub(crate) struct Card {
 impl Card {
     /// A driver's.
     pub fn of(driver: &impl Driver) -> Card {
-        let &DriverInfo { processors, bulk_copies, .. } = driver.info();
+        let &DriverInfo { processors, bulk_copies, warpgroups, .. } = driver.info();
         let products = Floats::ALL.map(|floats| driver.multiplies(floats));
-        Card { products, bulk_copies, processors }
+        Card { products, bulk_copies, warpgroups, processors }
     }
 
     /// Whether it has a library for products of these floats.
@@ -228,9 +230,16 @@ impl Card {
 
     /// Cards that differ from this one in what kernels depend on.
     pub fn others(self) -> impl Iterator<Item = Card> {
-        let all = [(false, false), (false, true), (true, false), (true, true)];
-        let all = all.map(|(has, bulk_copies)| Card { products: [has; 3], bulk_copies, ..self });
-        all.into_iter().filter(move |card| *card != self)
+        let generations = [(false, false), (true, false), (true, true)];
+        let all = [false, true].into_iter().flat_map(move |has| {
+            generations.map(|(bulk_copies, warpgroups)| Card {
+                products: [has; 3],
+                bulk_copies,
+                warpgroups,
+                ..self
+            })
+        });
+        all.filter(move |card| *card != self)
     }
 }
 

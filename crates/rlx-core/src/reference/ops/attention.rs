@@ -1,7 +1,9 @@
 //! Attention over a cache, one softmax a row and head.
 
+use super::matmul::to_11_bits;
 use super::sdpa::{capped, weighted};
 use crate::error::{Error, Result};
+use crate::math;
 use crate::ops::Attention;
 use crate::reference::view::{dot, scalar_bytes};
 use crate::reference::{Run, View, arity};
@@ -18,7 +20,10 @@ impl Run for Attention {
         let (ctl, dtype) = (ctl.control()?, q.ty.dtype);
         let [rows, width] = q.dims()?;
         let [kv_heads, capacity, head_dim] = kcache.dims()?;
-        let q = q.f64s()?;
+        let mut q = q.f64s()?;
+        if self.half {
+            q.iter_mut().for_each(|x| *x = f64::from(to_11_bits(*x as f32)));
+        }
         let mut y = vec![f64::NAN; q.len()];
         if width == 0 {
             return Ok(vec![scalar_bytes(dtype, &y)?]);
@@ -77,7 +82,13 @@ fn one(op: &Attention, q: &[f64], k: &[f64], v: &[f64], sink: Option<f64>, y: &m
     let mut scores: Vec<f64> = k.chunks_exact(q.len()).map(|k| score(op, q, k)).collect();
     scores.extend(sink);
     let nothing = vec![0.0; q.len()];
-    weighted(&scores, |j| v.get(j * q.len()..(j + 1) * q.len()).unwrap_or(&nothing), y);
+    let values = |j: usize| v.get(j * q.len()..(j + 1) * q.len()).unwrap_or(&nothing);
+    weighted(&scores, if op.half { rounded_to_half } else { f64::from }, values, y);
+}
+
+/// A weight as an f16 has it.
+fn rounded_to_half(weight: f64) -> f64 {
+    math::to_f16(weight).to_f64()
 }
 
 #[cfg(test)]
@@ -269,6 +280,29 @@ mod tests {
         let z = run1(op, &[&four(&[4, 3, 3], &turned), &four(&dims, &k), &four(&dims, &v)]);
         for (i, h, e) in (0..36).map(|n| (n / 12, n / 3 % 4, n % 3)) {
             assert_eq!(y[i * 12 + h * 3 + e], z[(h * 3 + i) * 3 + e]);
+        }
+    }
+
+    #[test]
+    fn half_rounds_queries_and_weights_but_not_their_sum() {
+        // Two positions of one head of 2, whose values show the weights; the second key is zero.
+        let to_half = |x: f64| f64::from(half::f16::from_f64(x));
+        let (a, b) = (1.2345678f32, 1e6 + 3.0f32);
+        for (q, key) in [(a, [1.0, 0.0, 0.0, 0.0]), (b, [1e-6, 0.0, 0.0, 0.0])] {
+            let key = key.map(|k| half::f16::from_f32(k).to_f32());
+            let rounded = if q == a { to_half(q.into()) } else { 999_936.0 };
+            let scores = [rounded * f64::from(key[0]), 0.0];
+            let most = scores[0].max(scores[1]);
+            let weights = scores.map(|s| (s - most).exp());
+            let caches = [
+                cache(DType::F16, &[1, 2, 2], &key),
+                cache(DType::F16, &[1, 2, 2], &[1.0, 0.0, 0.0, 1.0]),
+            ];
+            let op = Attention { half: true, ..Attention::causal(2, 1.0) };
+            let q = f32s(&[1, 2], &[q, 0.0]);
+            let y = run1(op, &[&q, &caches[0], &caches[1], &control(1, 1, 0)]);
+            let want = weights.map(|w| to_half(w) / (weights[0] + weights[1]));
+            close(&y, &want);
         }
     }
 

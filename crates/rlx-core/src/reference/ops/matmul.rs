@@ -84,7 +84,7 @@ impl Run for MatMul {
 }
 
 /// The nearest number of 11 bits, of two that are as near the even one.
-fn to_11_bits(x: f32) -> f32 {
+pub(super) fn to_11_bits(x: f32) -> f32 {
     if !x.is_finite() {
         return x;
     }

@@ -57,7 +57,7 @@ impl Run for Sdpa {
                     let scores: Vec<f64> = scores.collect();
                     let value = |j: usize| row(b, j, h / group, s_k, self.kv_heads) * width;
                     let out = &mut y[at * width..][..width];
-                    weighted(&scores, |j| &v_all[value(j)..][..width], out);
+                    weighted(&scores, f64::from, |j| &v_all[value(j)..][..width], out);
                 }
             }
         }
@@ -88,8 +88,14 @@ pub(crate) fn capped(score: f64, softcap: Option<f32>) -> f64 {
     }
 }
 
-/// `softmax(scores) v`; zeros when no score is above minus infinity.
-pub(crate) fn weighted<'a>(scores: &[f64], v: impl Fn(usize) -> &'a [f64], out: &mut [f64]) {
+/// `softmax(scores) v`, whose weights are `rounded` before they are multiplied; zeros when no score is above minus
+/// infinity.
+pub(crate) fn weighted<'a>(
+    scores: &[f64],
+    rounded: fn(f64) -> f64,
+    v: impl Fn(usize) -> &'a [f64],
+    out: &mut [f64],
+) {
     let largest = scores.iter().fold(f64::NEG_INFINITY, |m, s| m.max(*s));
     out.fill(0.0);
     if largest == f64::NEG_INFINITY {
@@ -101,6 +107,7 @@ pub(crate) fn weighted<'a>(scores: &[f64], v: impl Fn(usize) -> &'a [f64], out: 
     {
         let weight = math::exp(score - largest);
         total += weight;
+        let weight = rounded(weight);
         for (sum, v) in out.iter_mut().zip(v(j)) {
             *sum += weight * v;
         }

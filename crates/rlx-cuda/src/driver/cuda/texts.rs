@@ -51,8 +51,10 @@ pub fn has_compiler() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-fn option(arch: u32) -> String {
-    format!("compute_{arch}")
+/// What a text is compiled for: products of four warps are not part of what later cards take too.
+fn option(arch: u32, source: &str) -> String {
+    let only_this = if source.contains(WARPGROUPS) { "a" } else { "" };
+    format!("compute_{arch}{only_this}")
 }
 
 /// A kernel's PTX for an architecture such as 80, on a machine that has NVRTC and need not have a card.
@@ -65,7 +67,7 @@ pub fn ptx_for(arch: u32, source: &str, entry: &str) -> Result<String> {
     }
     let options = CompileOptions {
         options: vec![
-            format!("--gpu-architecture={}", option(arch)),
+            format!("--gpu-architecture={}", option(arch, source)),
             "--std=c++17".into(),
             "--device-as-default-execution-space".into(),
         ],
@@ -112,6 +114,10 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 /// The line by which a kernel's text says that it needs bulk copies, which cards have since 9.0.
 pub(crate) const BULK_COPIES: &str = "#define BULK_COPIES ";
 
+/// The line by which a kernel's text says that it needs products of four warps, which cards of 9.0 alone have: beside
+/// that for bulk copies.
+pub(crate) const WARPGROUPS: &str = "#define WARPGROUPS ";
+
 /// The architectures that a folder has a kernel for.
 fn architectures(source: &str) -> impl Iterator<Item = u32> {
     let least = if source.contains(BULK_COPIES) { 90 } else { 0 };
@@ -119,7 +125,7 @@ fn architectures(source: &str) -> impl Iterator<Item = u32> {
 }
 
 fn path(folder: &Path, arch: u32, source: &str, entry: &str) -> PathBuf {
-    let key = hash([source, option(arch).as_str()].into_iter());
+    let key = hash([source, option(arch, source).as_str()].into_iter());
     folder.join(format!("{entry}-{key:016x}.ptx"))
 }
 
