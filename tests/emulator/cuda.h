@@ -148,10 +148,10 @@ RLX_UNSEEN inline void mma_m16n8k32(int d[4], const uint32_t a[4], const uint32_
 }
 
 /// The warp's part of `wgmma.m64n64k16` of f16, or of bf16, 16 of its 64 rows: a as above, columns 8 i + 2 t and 8 i + 2 t + 1 of rows
-/// g and g + 8 of d are d[4 i ..]. b begins at `b` in rows of 128 bytes, whose eight parts of 16 bytes change places by
+/// g and g + 8 of d are d[i]. b begins at `b` in rows of 128 bytes, whose eight parts of 16 bytes change places by
 /// the row's number (PTX ISA, "128B swizzling"): 64 columns as rows and k as elements, or the other way round. That four
 /// warps ask for the same product, and wait for it, is not checked.
-RLX_UNSEEN inline void wgmma_m64n64k16(float d[32], const uint32_t a[4], const unsigned char* b, bool is_bf16,
+RLX_UNSEEN inline void wgmma_m64n64k16(float (*d)[4], const uint32_t a[4], const unsigned char* b, bool is_bf16,
                                        bool rows_are_k, bool add, int line) {
     const uint32_t none[2] = {};
     const Fragments* all = of_warp(a, none, line);
@@ -168,13 +168,14 @@ RLX_UNSEEN inline void wgmma_m64n64k16(float d[32], const uint32_t a[4], const u
         return half(bits, 0);
     };
     for (unsigned i = 0; i < 32; i++) {
-        double sum = add ? d[i] : 0.0;
+        float& y = d[i / 4][i % 4];
+        double sum = add ? y : 0.0;
         unsigned n = i / 4 * 8 + 2 * t + i % 2;
         for (unsigned k = 0; k < 16; k++) {
             uint32_t x = all[g * 4 + k % 8 / 2].a[i % 4 / 2 + k / 8 * 2];
             sum += half(x, k) * (rows_are_k ? of_b(k, n) : of_b(n, k));
         }
-        d[i] = float(sum);
+        y = float(sum);
     }
 }
 

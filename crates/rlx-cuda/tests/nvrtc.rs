@@ -132,8 +132,10 @@ fn networks(d: &Arc<TestDevice>) {
         on(Sdpa::new(2, head as usize).into(), &[of(queries), of(71), of(71)]);
     }
     for scalar in [Scalar::F16, Scalar::Bf16] {
-        let mut of = |s| some(&mut rng, scalar, &[1, s, 2, 32]);
-        on(Sdpa::new(2, 32).into(), &[of(70), of(71), of(71)]);
+        for head in [32, 64] {
+            let mut of = |s| some(&mut rng, scalar, &[1, s, 2, head]);
+            on(Sdpa::new(2, head as usize).into(), &[of(70), of(71), of(71)]);
+        }
     }
     let net = GatedDeltaNet { state_size: 9, ..GatedDeltaNet::default() };
     let mut of = |dims: &[u64]| f(&mut rng, dims);

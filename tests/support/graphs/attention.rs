@@ -156,9 +156,15 @@ fn whole_heads_come_in_tiles() {
         let mask = tensor(Scalar::Bool, &[b, s_k], &seen);
         check(&d, Sdpa { mask: Mask::Custom, ..form }, &[q, k, v, mask], 5e-6);
     }
+    let wide = Sdpa { kv_heads: 1, v_head_dim: 128, layout: HeadLayout::Bhsd, ..Sdpa::new(2, 64) };
     for scalar in [Scalar::F16, Scalar::Bf16] {
-        let op = Sdpa { mask: Mask::Causal, ..Sdpa::new(2, 16) };
-        let operands = shapes(&op, 1, 40, 70).map(|dims| some(&mut rng, scalar, &dims));
-        check(&d, op, &operands, 1e-2);
+        for (form, b, s_q, s_k) in [(Sdpa::new(2, 16), 1, 40, 70), (wide.clone(), 2, 65, 131)] {
+            let op = Sdpa { mask: Mask::Causal, ..form.clone() };
+            let operands = shapes(&op, b, s_q, s_k).map(|dims| some(&mut rng, scalar, &dims));
+            check(&d, op, &operands, 1e-2);
+            let [q, k, v] = operands;
+            let bias = some(&mut rng, scalar, &[b, 1, s_q, s_k]);
+            check(&d, Sdpa { mask: Mask::Bias, ..form }, &[q, k, v, bias], 1e-2);
+        }
     }
 }

@@ -102,6 +102,7 @@ fn by_groups(
     let shared = 4 * tile * head * 2;
     emit.line(BULK_COPIES);
     emit.line(WARPGROUPS);
+    emit.size("WIDTH", head)?;
     for (name, n) in [("THREADS", 256), ("TILE", tile), ("PARTS", parts_of(op)), ("SHARED", shared)]
     {
         emit.size(name, n)?;
@@ -114,6 +115,7 @@ fn by_groups(
         include_str!("bulk.cuh"),
         include_str!("warpgroup.cuh"),
         include_str!("attention_queries.cuh"),
+        include_str!("group_attention.cuh"),
         include_str!("attention_groups.cu")
     );
     let grid = [rows.div_ceil(ROWS_OF_GROUPS), heads, 1];

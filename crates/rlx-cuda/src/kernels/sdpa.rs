@@ -8,7 +8,8 @@
 use super::elements::stored;
 use super::takes::{self, Taken};
 use super::tensor_axes::{Sizes, layout, product};
-use super::{Context, Emit, Kernel, mismatch, unsupported};
+use super::{Context, Emit, Kernel, mismatch, unsupported, word};
+use crate::driver::cuda::texts::{BULK_COPIES, WARPGROUPS};
 use rlx_core::ir::lir::{Slice, Step};
 use rlx_core::ops::{HeadLayout, Mask, Op, Sdpa};
 use rlx_core::target::Target;
@@ -125,7 +126,7 @@ fn describe(
     emit.size("WIDTH", op.v_head_dim as u64)?;
     // Kernels add to positions.
     for n in [of.queries, of.keys] {
-        super::word(n.saturating_mul(2))?;
+        word(n.saturating_mul(2))?;
     }
     emit.define_size("QUERIES", of.queries, sizes)?;
     emit.define_size("KEYS", of.keys, sizes)?;
@@ -205,7 +206,18 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.size("TILE", keys)?;
         let is_short = step.operands[0].ty.dtype != DType::F32;
         emit.define("IS_SHORT", u8::from(is_short));
-        let (entry, products, text) = match halves(step, op) {
+        let kind = halves(step, op);
+        let panels = |n: usize| n.is_multiple_of(64);
+        if let Some(kind) = kind
+            && cx.card.warpgroups
+            && panels(op.head_dim)
+            && panels(op.v_head_dim)
+        {
+            emit.define("KIND", kind);
+            let blocks = product(&[own, of.queries.div_ceil(QUERIES)])?;
+            return Ok(vec![by_groups(emit, op, &parts, blocks)?]);
+        }
+        let (entry, products, text) = match kind {
             Some(kind) => {
                 emit.define("KIND", kind);
                 ("sdpa_halves", include_str!("halves_tile.cuh"), include_str!("sdpa_halves.cu"))
@@ -224,6 +236,27 @@ pub(super) fn sdpa(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let text = [parts.as_str(), include_str!("sdpa.cu")].concat();
     let blocks = product(&[own, of.queries])?;
     Ok(vec![emit.kernel("sdpa", &text, [blocks, 1, 1], THREADS as u32)?])
+}
+
+/// By products of four warps, which have heads in panels of 64.
+fn by_groups(mut emit: Emit<'_>, op: &Sdpa, parts: &str, blocks: u64) -> Result<Kernel> {
+    emit.line(BULK_COPIES);
+    emit.line(WARPGROUPS);
+    // Two tiles of keys and two of values.
+    let shared = 2 * 64 * (op.head_dim + op.v_head_dim) as u64 * 2;
+    emit.size("PARTS", 1)?;
+    emit.size("SHARED", shared)?;
+    let own = concat!(
+        include_str!("four_lanes.cuh"),
+        include_str!("sdpa_weights.cuh"),
+        include_str!("bulk.cuh"),
+        include_str!("warpgroup.cuh"),
+        include_str!("group_attention.cuh"),
+        include_str!("sdpa_groups.cu")
+    );
+    let text = [include_str!("halves_tile.cuh"), parts, own].concat();
+    let kernel = emit.kernel("sdpa_groups", &text, [blocks, 1, 1], THREADS as u32)?;
+    Ok(Kernel { shared: word(shared)?, ..kernel.alone() })
 }
 
 /// Queries of a tile, and the fewest that are worth one.

@@ -19,10 +19,6 @@ __device__ __forceinline__ void bring(Rows16<TILE, Length>& to, const T* __restr
     }
 }
 
-__device__ __forceinline__ u32 pair_of(float a, float b) {
-    return pair(rounded_to<T>(a).bits, rounded_to<T>(b).bits);
-}
-
 __device__ __forceinline__ void attend_tile(u32 first, u32 h, u32 b, const T* __restrict__ q, const T* __restrict__ k,
                                             const T* __restrict__ v, T* __restrict__ y MASK_PARAMETERS) {
     __shared__ __align__(16) Rows16<TILE, HEAD> ks;

@@ -32,3 +32,9 @@ __device__ __forceinline__ void weigh(float (*scores)[4], const u32 start[2], co
         }
     }
 }
+
+#ifdef HAS_HALVES
+__device__ __forceinline__ u32 pair_of(float a, float b) {
+    return pair(rounded_to<T>(a).bits, rounded_to<T>(b).bits);
+}
+#endif

@@ -33,7 +33,7 @@ __device__ __forceinline__ Columns columns_of(const u8* panel, u32 row, u32 elem
 
 #ifdef RLX_EMULATOR
 template <class T, bool RowsAreK>
-__device__ __forceinline__ void multiply_group(float (&d)[32], const u32 (&a)[4], Columns b, bool add) {
+__device__ __forceinline__ void multiply_group(float (*d)[4], const u32 (&a)[4], Columns b, bool add) {
     emulator::wgmma_m64n64k16(d, a, b, IS_BF16<T>, RowsAreK, add, __LINE__);
 }
 __device__ __forceinline__ void begin_products() {}
@@ -41,9 +41,9 @@ __device__ __forceinline__ void commit_products() {}
 template <u32 Under>
 __device__ __forceinline__ void finish_products() {}
 template <u32 Count>
-__device__ __forceinline__ void settle(float (&)[Count][32]) {}
+__device__ __forceinline__ void settle(float (&)[Count][4]) {}
 #else
-// d = a b, and what it was before. RowsAreK: k is rows of the panel.
+// d, eight blocks of 16 rows by 8 columns, = a b, and what it was before. RowsAreK: k is rows of the panel.
 #define MULTIPLY_GROUP(type)                                                                                           \
     asm volatile(                                                                                                      \
         "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"                                                               \
@@ -51,14 +51,14 @@ __device__ __forceinline__ void settle(float (&)[Count][32]) {}
         " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                      \
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "                               \
         "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n}"                                                                \
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), \
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), \
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), \
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), \
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) \
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), \
+          "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), \
+          "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), \
+          "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), \
+          "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]) \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)), "n"(int(RowsAreK)))
 template <class T, bool RowsAreK>
-__device__ __forceinline__ void multiply_group(float (&d)[32], const u32 (&a)[4], Columns b, bool add) {
+__device__ __forceinline__ void multiply_group(float (*d)[4], const u32 (&a)[4], Columns b, bool add) {
     if (IS_BF16<T>) {
         MULTIPLY_GROUP("bf16");
     } else {
@@ -78,11 +78,11 @@ __device__ __forceinline__ void finish_products() {
 
 // Keeps the compiler from touching sums before this line.
 template <u32 Count>
-__device__ __forceinline__ void settle(float (&d)[Count][32]) {
+__device__ __forceinline__ void settle(float (&d)[Count][4]) {
 #pragma unroll
     for (u32 i = 0; i < Count; i++) {
 #pragma unroll
-        for (u32 j = 0; j < 32; j++) asm volatile("" : "+f"(d[i][j])::"memory");
+        for (u32 j = 0; j < 4; j++) asm volatile("" : "+f"(d[i][j])::"memory");
     }
 }
 #endif
