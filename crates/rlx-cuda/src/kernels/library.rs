@@ -77,6 +77,12 @@ fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
             return Ok(None);
         }
     }
+    let added = step.operands.iter().skip(parts.weights + op.segments);
+    for x in added.chain(&step.results) {
+        if !is_aligned(x, step, cx)? {
+            return Ok(None);
+        }
+    }
     let is_glu = matches!(op.epilogue, Epilogue::Glu(_));
     let halves_of_x = if op.half { 1 } else { 2 };
     let joined = Joined::of(halves_of_x, weights);
@@ -153,17 +159,18 @@ fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
         if is_glu {
             emit.define("GLU", "");
         }
-        if let Some(first) = parts.biases {
-            let bias = emit.place(&step.operands[first + own[0]])?;
-            add(&mut emit, "bias", bias);
-            if is_glu {
-                let bias = emit.place(&step.operands[first + 1])?;
-                add(&mut emit, "up_bias", bias);
+        // What the epilogue adds to four products beside each other.
+        let mut added = String::new();
+        for (name, from, at) in [
+            ("bias", "first", parts.biases.map(|first| first + own[0])),
+            ("up_bias", "first", parts.biases.map(|first| first + 1).filter(|_| is_glu)),
+            ("residual", "at", parts.residual),
+        ] {
+            if let Some(at) = at {
+                let place = emit.place(&step.operands[at])?;
+                add(&mut emit, &format!("{name}_at"), place);
+                added.push_str(&format!("Four {name}({name}_at + {from});"));
             }
-        }
-        if let Some(at) = parts.residual {
-            let residual = emit.place(&step.operands[at])?;
-            add(&mut emit, "residual", residual);
         }
         let to = emit.place(y)?;
         emit.arguments.push(to);
@@ -172,6 +179,7 @@ fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
             text.push("const u32* __restrict__ ctl".into());
         }
         emit.define("PARAMETERS", text.join(", "));
+        emit.define("ADDED", added);
         emit.define("EPILOGUE(v, u, m, n)", epilogue(&op.epilogue, op.bias, "", "N"));
         if let Epilogue::Map(f) | Epilogue::Glu(f) = op.epilogue {
             emit.apply(scalar::unary(f));
@@ -180,7 +188,8 @@ fn matmul(step: &Step, cx: &Context<'_>) -> Result<Option<Vec<Work>>> {
         emit.size("M", m)?;
         emit.size("N", n)?;
         let grid = [m, (n / 4).div_ceil(128), 1];
-        let kernel = emit.kernel("matmul_finish", include_str!("matmul_finish.cu"), grid, 128)?;
+        let text = concat!(include_str!("four_floats.cuh"), include_str!("matmul_finish.cu"));
+        let kernel = emit.kernel("matmul_finish", text, grid, 128)?;
         work.push(Work::Kernel(kernel.by_tokens(cx.live(step), 0, 1, 1)));
     }
     Ok(Some(work))

@@ -34,13 +34,14 @@ KERNEL(matmul_finish)(PARAMETERS) {
     u32 m = blockIdx.x, first = (blockIdx.y * 128 + threadIdx.x) * 4;
     if (IS_LATE(m) || first >= N) return;
     float scale = scales[m], v[4], u[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    size_t at = size_t(m) * N + first;
+    ADDED
     four_sums(Sums{SUMS}, m, first, scale, v);
 #ifdef GLU
     four_sums(Sums{UPS}, m, first, scale, u);
 #endif
+    Four of;
 #pragma unroll
-    for (u32 j = 0; j < 4; j++) {
-        u32 n = first + j;
-        y[size_t(m) * N + n] = EPILOGUE(v[j], u[j], m, n);
-    }
+    for (u32 j = 0; j < 4; j++) of[j] = EPILOGUE(v[j], u[j], 0, j);
+    of.put(y + at);
 }

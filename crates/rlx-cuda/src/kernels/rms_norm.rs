@@ -1,5 +1,6 @@
 //! `rms_norm`, `rms_norm_add` with the sum that it joins, and `gated_rms_norm` with the gate that it is multiplied by.
 
+use super::library::is_aligned;
 use super::takes::{self, Taken};
 use super::{Context, Kernel, matrix, mismatch, scalar};
 use rlx_core::Result;
@@ -26,13 +27,8 @@ pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let (eps, second, act, joined) = match &step.op {
         Op::RmsNorm(op) => (op.eps, "", None, "(v)"),
         // The sum may be where the residual is: an element is read before it is written, by one thread.
-        Op::RmsNormAdd(op) => {
-            (op.eps, ", const float* second", None, "(second[size_t(row) * K + c] + (v))")
-        }
-        Op::GatedRmsNorm(op) => {
-            let joined = "(apply(second[size_t(row) * K + c]) * (v))";
-            (op.eps, ", const float* second", Some(op.act), joined)
-        }
+        Op::RmsNormAdd(op) => (op.eps, ", const float* second", None, "((u) + (v))"),
+        Op::GatedRmsNorm(op) => (op.eps, ", const float* second", Some(op.act), "(apply(u) * (v))"),
         _ => return Err(mismatch(step)),
     };
     let (rows, k) = matrix(&step.operands[0])?;
@@ -52,7 +48,16 @@ pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
         emit.apply(scalar::unary(act));
     }
     emit.define("SECOND_PARAMETER", second);
-    emit.define("JOINED(v)", joined);
-    let kernel = emit.kernel("rms_norm", include_str!("rms_norm.cu"), [rows, 1, 1], THREADS)?;
+    emit.define("JOINED(v, u)", joined);
+    if !second.is_empty() {
+        emit.define("HAS_SECOND", "");
+    }
+    let mut is_wide = k.is_multiple_of(4);
+    for x in step.operands.iter().chain(&step.results) {
+        is_wide &= is_aligned(x, step, cx)?;
+    }
+    emit.size("EACH", if is_wide { 4 } else { 1 })?;
+    let text = concat!(include_str!("four_floats.cuh"), include_str!("rms_norm.cu"));
+    let kernel = emit.kernel("rms_norm", text, [rows, 1, 1], THREADS)?;
     Ok(vec![kernel.by_tokens(cx.live(step), 0, 1, 1)])
 }
