@@ -16,10 +16,10 @@ use objc2::{Message, sel};
 use objc2_foundation::{NSProcessInfo, NSString};
 use objc2_metal::{
     MTLBlitCommandEncoder, MTLBuffer, MTLCommandBuffer, MTLCommandBufferStatus, MTLCommandEncoder,
-    MTLCommandQueue, MTLCompileOptions, MTLComputeCommandEncoder, MTLComputePipelineState,
-    MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice, MTLDispatchType, MTLGPUFamily,
-    MTLLanguageVersion, MTLLibrary, MTLMathMode, MTLResidencySet, MTLResidencySetDescriptor,
-    MTLResource, MTLResourceOptions, MTLSize,
+    MTLCommandQueue, MTLCompileOptions, MTLComputeCommandEncoder, MTLComputePipelineDescriptor,
+    MTLComputePipelineState, MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice,
+    MTLDispatchType, MTLGPUFamily, MTLLanguageVersion, MTLLibrary, MTLMathMode, MTLPipelineOption,
+    MTLResidencySet, MTLResidencySetDescriptor, MTLResource, MTLResourceOptions, MTLSize,
 };
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::{Code, Error, Result};
@@ -174,6 +174,11 @@ impl SystemMetal {
     }
 }
 
+/// A threadgroup of so many threads.
+fn line(threads: u32) -> MTLSize {
+    MTLSize { width: threads as usize, height: 1, depth: 1 }
+}
+
 /// Options of a text in this version of MSL.
 fn options(language: Language) -> Retained<MTLCompileOptions> {
     let options = MTLCompileOptions::new();
@@ -249,16 +254,29 @@ impl Metal for SystemMetal {
         autoreleasepool(|_| {
             let device = &self.device.0;
             let options = options(text.language);
-            let text = NSString::from_str(&text.text);
-            let library = device.newLibraryWithSource_options_error(&text, Some(&options));
+            let source = NSString::from_str(&text.text);
+            let library = device.newLibraryWithSource_options_error(&source, Some(&options));
             let refused = |what: String| Error::internal(format!("Metal does not take it: {what}"));
             let library = library.map_err(|e| refused(e.localizedDescription().to_string()))?;
             let function = library.newFunctionWithName(&NSString::from_str(entry));
             let function = function.ok_or_else(|| refused(format!("no function {entry}")))?;
-            let state = device.newComputePipelineStateWithFunction_error(&function);
+            let state = match text.language {
+                TENSORS => {
+                    let all = MTLComputePipelineDescriptor::new();
+                    all.setComputeFunction(Some(&function));
+                    // Metal asks for it where a kernel has cooperative tensors.
+                    all.setRequiredThreadsPerThreadgroup(line(*threads));
+                    let options = MTLPipelineOption::None;
+                    device.newComputePipelineStateWithDescriptor_options_reflection_error(
+                        &all, options, None,
+                    )
+                }
+                _ => device.newComputePipelineStateWithFunction_error(&function),
+            };
             let state = state.map_err(|e| refused(e.localizedDescription().to_string()))?;
             let most = state.maxTotalThreadsPerThreadgroup();
-            if most < *threads as usize || state.threadExecutionWidth() != crate::gpu::LANES as usize
+            if most < *threads as usize
+                || state.threadExecutionWidth() != crate::gpu::LANES as usize
             {
                 let lanes = state.threadExecutionWidth();
                 return Err(refused(format!(
@@ -328,7 +346,7 @@ impl Metal for SystemMetal {
             let [width, height, depth] = groups.map(|n| n as usize);
             encoder.dispatchThreadgroups_threadsPerThreadgroup(
                 MTLSize { width, height, depth },
-                MTLSize { width: threads as usize, height: 1, depth: 1 },
+                line(threads),
             );
         }
     }

@@ -125,5 +125,12 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     )?;
     let tile = POSITIONS * (e + 8) * bytes;
     let (text, entry) = (format!("{HEAD}{kernel}"), format!("own_{}", form.name));
-    Some(Text { text, language: LANGUAGE, entry, threads: THREADS, memory: vec![tile, OWN], sizes: Vec::new() })
+    Some(Text {
+        text,
+        language: LANGUAGE,
+        entry,
+        threads: THREADS,
+        memory: vec![tile, OWN],
+        sizes: Vec::new(),
+    })
 }

@@ -136,5 +136,12 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     )?;
     let text = functions(rows, false)? + &kernel;
     let entry = format!("own_{}", form.name);
-    Some(Text { text, language: LANGUAGE, entry, threads: simds * LANES, memory, sizes: Vec::new() })
+    Some(Text {
+        text,
+        language: LANGUAGE,
+        entry,
+        threads: simds * LANES,
+        memory,
+        sizes: Vec::new(),
+    })
 }

@@ -36,9 +36,7 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     if !exact && product.norm.is_some() {
         return None;
     }
-    // The threads of a threadgroup are those of the operation's scope.
-    let attribute = format!("[[max_total_threads_per_threadgroup({THREADS})]] ");
-    let kernel = Rows { product: &product, rows, scaled: true, entry, attribute: &attribute };
+    let kernel = Rows { product: &product, rows, scaled: true, entry };
     let (mut group, mut offsets) = (32, false);
     if exact {
         for class in kernel.classes()? {

@@ -15,8 +15,6 @@ pub(super) struct Rows<'a> {
     pub scaled: bool,
     /// The name of its function behind `own_`.
     pub entry: &'a str,
-    /// What stands before `kernel`.
-    pub attribute: &'a str,
 }
 
 /// Of a bool in MSL.
@@ -63,7 +61,6 @@ impl Rows<'_> {
                 ("is_scaled", word(self.scaled)),
                 ("has_norm", word(p.norm.is_some())),
                 ("rows", &rows),
-                ("attribute", self.attribute),
                 ("entry", self.entry),
                 ("maps", p.map.0),
                 ("map", p.map.1),

@@ -24,7 +24,7 @@ inline metal::float4 four_of_x(device const uchar* row, device const uchar* norm
     return v * four_of<f32_number>(norm, e, k);
 }
 
-{{attribute}}kernel void own_{{entry}}(
+kernel void own_{{entry}}(
   constant Step& step [[buffer(0)]]
 {{buffers}}
 , threadgroup uchar* memory [[threadgroup(0)]]
