@@ -24,9 +24,9 @@ fn weights_of_each_type_are_multiplied() {
     let (halves, exact) = (halves(Watch::Nothing), exact(Watch::Nothing));
     // Rows, columns and depth that are no whole tiles; scales of 32 and of 16; a row in planes.
     halves.check_types(&[DType::F32, DType::F16, DType::BF16], [67, 70, 70]);
-    exact.check_types(&[DType::F16], [35, 70, 70]);
+    exact.check_types(&[DType::F16], [135, 70, 70]);
     for on in [&halves, &exact] {
-        on.check_types(&BLOCKS[..4], [35, 70, 512]);
+        on.check_types(&BLOCKS[..4], [67, 70, 512]);
         on.check_types(&BLOCKS[4..], [33, 9, 512]);
         on.check_types(&BLOCKS[7..], [2, 8, 2048]);
     }

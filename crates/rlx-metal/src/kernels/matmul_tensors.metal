@@ -8,7 +8,7 @@
 // numerics    x times a power of two that brings a row's largest element below 256. half: x and weights rounded to f16,
 //             products of f16, sums f32. float: x as two halves, of 22 bits together, and the bytes of weights, which
 //             f16 has exactly (as it has weights of f16); sums of {{group}} products f32, which scales and offsets of
-//             f32 meet. With an infinite x, a byte of 0 makes NaN, also where an offset stands behind it
+//             f32 meet. Where weights have offsets, an infinite x makes NaN: two products of it have two signs
 typedef metal::tensor<threadgroup half, metal::dextents<int32_t, 2>, metal::tensor_inline> Halves;
 constexpr constant bool EXACT = {{is_exact}};
 constexpr constant bool OFFSETS = {{has_offsets}};    // whether scales have offsets beside them

@@ -13,6 +13,9 @@ use rlx_webgpu::gpu::Form;
 const INCLUDES: &str = "#include <metal_tensor>\n\
      #include <MetalPerformancePrimitives/MetalPerformancePrimitives.h>\n";
 
+/// Rows of x of a threadgroup: what it decodes of weights serves so many, and a launch's tiles divide them.
+const ROWS: u32 = 64;
+
 /// How many weights share a scale in products of floats, and whether an offset stands behind it; none for those that
 /// f16 does not have exactly.
 fn scales(class: &str) -> Option<(u32, bool)> {
@@ -27,7 +30,7 @@ fn scales(class: &str) -> Option<(u32, bool)> {
 
 /// The text of a product in this form; none where the tile has it.
 pub(super) fn text(form: &Form) -> Option<Text> {
-    let (exact, rows, entry) = match form.name {
+    let (exact, tile, entry) = match form.name {
         "matmul_tile" => (true, 32, "matmul_tensors"),
         "matmul_tile_half" => (false, 64, "matmul_tensors_half"),
         _ => return None,
@@ -36,7 +39,7 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     if !exact && product.norm.is_some() {
         return None;
     }
-    let kernel = Rows { product: &product, rows, scaled: true, entry };
+    let kernel = Rows { product: &product, tile, rows: ROWS, scaled: true, entry };
     let (mut group, mut offsets) = (32, false);
     if exact {
         for class in kernel.classes()? {
@@ -60,10 +63,10 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     )?;
     let groups = 32 / group;
     // x, what its halves leave, and weights, as halves; later the results.
-    let halves = (rows * 32 * if exact { 2 } else { 1 } + 64 * 32) * 2;
-    let memory = halves.max(rows * 64 * 4);
+    let halves = (ROWS * 32 * if exact { 2 } else { 1 } + 64 * 32) * 2;
+    let memory = halves.max(ROWS * 64 * 4);
     // A scale of each row, its sums of groups, and scales and offsets of weights.
-    let numbers = if exact { rows + groups * (rows + 64 * 2) } else { rows };
+    let numbers = if exact { ROWS + groups * (ROWS + 64 * 2) } else { ROWS };
     Some(Text {
         text: format!("{INCLUDES}{HEAD}{text}"),
         language: TENSORS,

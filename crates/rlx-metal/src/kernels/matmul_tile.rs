@@ -14,7 +14,7 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     if half && product.norm.is_some() {
         return None;
     }
-    let kernel = Rows { product: &product, rows, scaled: half, entry: form.name };
+    let kernel = Rows { product: &product, tile: rows, rows, scaled: half, entry: form.name };
     let decode = kernel.decode(&|class, of| format!("sixteen<{class}>({of});"))?;
     let kernel = kernel
         .around(include_str!("matmul_tile.metal"), &[("number", number), ("decode", &decode)])?;

@@ -7,9 +7,10 @@ use super::{fill, formats};
 /// Threads of a threadgroup.
 pub(super) const THREADS: u32 = 128;
 
-/// A kernel that brings a tile of `rows` x 64 results into a threadgroup's memory.
+/// A kernel that brings `rows` x 64 results into a threadgroup's memory, of a launch whose tiles have `tile` rows.
 pub(super) struct Rows<'a> {
     pub product: &'a Product,
+    pub tile: u32,
     pub rows: u32,
     /// Whether rows of x come into the range of f16.
     pub scaled: bool,
@@ -60,6 +61,7 @@ impl Rows<'_> {
             &[
                 ("is_scaled", word(self.scaled)),
                 ("has_norm", word(p.norm.is_some())),
+                ("tile", &self.tile.to_string()),
                 ("rows", &rows),
                 ("entry", self.entry),
                 ("maps", p.map.0),

@@ -35,8 +35,9 @@ kernel void own_{{entry}}(
 , uint simd [[simdgroup_index_in_threadgroup]]
 ) {
     uint group = id.y * launched.x + id.x;
-    uint m0 = (group / step.groups) * ROWS;
-    if (m0 >= step.m{{skip}}) return;
+    uint m0 = (group / step.groups) * {{tile}}u;
+    // Tiles of a launch may have fewer rows than ours: the first of those that are one here makes all of its rows.
+    if (m0 % ROWS != 0u || m0 >= step.m{{skip}}) return;
     uint column = group % step.groups, s = 0u;
     for (uint i = 1u; i < step.segments; i++) {
         if (column >= step.seg[i].first) s = i;
