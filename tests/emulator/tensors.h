@@ -1,8 +1,8 @@
 // Metal 4's tensors and `matmul2d`, as far as our kernels use them, on top of `metal.h`.
 //
 // What Apple's headers refuse is refused here: types of elements, sizes of tiles, a destination that was made for
-// operands of other types, constant elements. What they leave open is made hard: elements of a cooperative tensor lie in
-// a strange order, one of each thread is not valid, and all are NaN until they are set. They say two things of
+// operands of other types, constant elements. What they leave open is made hard: elements of a cooperative tensor lie
+// in a strange order, one of each thread is not valid, and all are NaN until they are set. They say two things of
 // `mode::multiply`, that it overwrites and that it adds: it is refused.
 #pragma once
 
@@ -124,7 +124,7 @@ struct matmul2d {
     static_assert(D.m % 16 == 0 || D.n % 16 == 0, "M or N is a multiple of 16");
     static_assert(D.n % 8 == 0, "N is a multiple of 8");
     static_assert(D.k > 0 && D.k % 16 == 0, "K is a multiple of 16");
-    static_assert(D.matmul_mode == matmul2d_descriptor::mode::multiply_accumulate, "see above");
+    static_assert(D.matmul_mode == matmul2d_descriptor::mode::multiply_accumulate, "`mode::multiply` is not clear");
     int line;
     mutable int runs = 0;
 
@@ -157,8 +157,8 @@ struct matmul2d {
                       "a destination is made for the types of its operands");
         static_assert(!D.relaxed_precision || (sizeof(A) == 2 && sizeof(B) == 2), "floats would lose digits");
         static_assert(!D.transpose_left && D.transpose_right, "our kernels have rows of both");
-        static_assert(std::is_same<decltype(to), metal::cooperative_tensor<typename C::element_type, L, R, D.m, D.n, Scope>&>::value,
-                      "a destination is made by its operation");
+        using Own = metal::cooperative_tensor<typename C::element_type, L, R, D.m, D.n, Scope>;
+        static_assert(std::is_same<C, Own>::value, "a destination is made by its operation");
         if (left.sizes.extent(0) != D.k || left.sizes.extent(1) != D.m || right.sizes.extent(0) != D.k ||
             right.sizes.extent(1) != D.n) {
             emulator::fail("operands have the sizes of their operation");

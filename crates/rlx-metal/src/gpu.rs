@@ -24,6 +24,9 @@ const STORAGE_BUFFERS: u32 = 29;
 /// Lanes of a SIMD group of every GPU of Apple's.
 pub const LANES: u32 = 32;
 
+/// Characters of a compiler's message that are told.
+const MESSAGE: usize = 400;
+
 /// A [`Gpu`] over Metal.
 pub struct MetalGpu<M: Metal> {
     metal: M,
@@ -66,12 +69,6 @@ impl<M: Metal> MetalGpu<M> {
 
     fn make_pipeline(&self, text: Result<Text>, bindings: usize) -> Result<Pipeline<M>> {
         let text = text?;
-        let state = self.make_state(&text)?;
-        let Text { threads, memory, sizes, .. } = text;
-        Ok(Pipeline { state, threads, memory, sizes, bindings })
-    }
-
-    fn make_state(&self, text: &Text) -> Result<M::Pipeline> {
         let memory = &text.memory;
         let bytes = memory.iter().try_fold(0u32, |sum, n| sum.checked_add(*n));
         let most = self.metal.info().threadgroup_memory;
@@ -79,7 +76,9 @@ impl<M: Metal> MetalGpu<M> {
             let what = format!("it needs {memory:?} bytes of a threadgroup's memory, of {most}");
             return Err(Error::new(Code::Unsupported, what));
         }
-        self.metal.pipeline(text)
+        let state = self.metal.pipeline(&text)?;
+        let Text { threads, memory, sizes, .. } = text;
+        Ok(Pipeline { state, threads, memory, sizes, bindings })
     }
 
     /// Whether kernels use tensor operations.
@@ -95,7 +94,9 @@ impl<M: Metal> MetalGpu<M> {
         match self.make_pipeline(Ok(text), bindings) {
             Ok(made) => Some(made),
             Err(error) => {
+                // One line: a compiler's message has many.
                 let why = error.what.split_whitespace().collect::<Vec<_>>().join(" ");
+                let why = why.chars().take(MESSAGE).collect::<String>();
                 self.refused.set(Some(format!("kernel {entry}: {why}")));
                 None
             }

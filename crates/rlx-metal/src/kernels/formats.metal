@@ -1,7 +1,7 @@
 // A format's `dot` multiplies 32 weights of a row, two runs of 16 that lie `GAP` elements apart, so that one load of 16
 // bytes of nibbles serves both; `first` is the first run's first element, and both are of its `order`. It has `SUMS`
-// where its weights have offsets, which meet sums of x. weight = scale * byte + offset, of signed bytes. `exact` gives 16
-// bytes in order, those of half `h` of the row's run `c` of 32, and their scale and offset, which `GROUP` weights in
+// where its weights have offsets, which meet sums of x. weight = scale * byte + offset, of signed bytes. `exact` gives
+// 16 bytes in order, those of half `h` of the row's run `c` of 32, and their scale and offset, which `GROUP` weights in
 // order share. Numbers have no `GROUP`, and scale 1. `sixteen` gives the weights.
 //
 // Loads are of packed vectors, which need the alignment of one element only: blocks of 18, 22, 34 and 210 bytes start
