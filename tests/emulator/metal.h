@@ -331,6 +331,12 @@ inline bool all(vec<bool, N> x) {
 }
 inline bool isnan(float x) { return __builtin_isnan(x); }
 inline bool isinf(float x) { return __builtin_isinf(x); }
+template <int N>
+inline vec<bool, N> isinf(vec<float, N> x) {
+    vec<bool, N> y;
+    for (int i = 0; i < N; i++) y.at[i] = isinf(x.at[i]);
+    return y;
+}
 inline uint mulhi(uint a, uint b) { return uint(uint64_t(a) * b >> 32); }
 
 enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2 };
@@ -520,6 +526,8 @@ inline uint3 threadgroup_position() { return uint3(block->index.x, block->index.
 inline uint3 threadgroups() { return uint3(block->launch.grid.x, block->launch.grid.y, block->launch.grid.z); }
 
 }  // namespace emulator
+
+#include "tensors.h"
 
 #define threadgroup_barrier(flags) emulated_barrier(flags, __LINE__)
 #define simdgroup_barrier(flags) emulated_group_barrier(flags, __LINE__)

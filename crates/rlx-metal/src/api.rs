@@ -9,6 +9,8 @@
 //!   that nearly every two of them would have to wait for each other anyway.
 //! - A command buffer keeps alive what it uses until it has ended.
 
+use crate::msl::Text;
+use crate::tensors::Tensors;
 use core::time::Duration;
 use rlx_core::Result;
 use rlx_core::runtime::device::shared::Anywhere;
@@ -26,6 +28,8 @@ pub struct DeviceInfo {
     pub memory: u64,
     /// Bytes of a threadgroup's memory.
     pub threadgroup_memory: u32,
+    /// Whether kernels may use tensor operations.
+    pub tensors: Tensors,
 }
 
 /// When the GPU began and ended a command buffer, in nanoseconds of its clock.
@@ -57,19 +61,13 @@ pub trait Metal: Anywhere {
     /// Reads by the processor, at once.
     fn read(&self, buffer: &Self::Buffer, offset: u64, bytes: u64) -> Vec<u8>;
 
-    /// Compiles a text of MSL 3.0 and makes a pipeline of one of its kernels, for threadgroups of so many threads
+    /// Compiles a text in its version of MSL and makes a pipeline of its kernel, for threadgroups of so many threads
     /// with these bytes of memory.
     /// "Fast math" is off: kernels meet numbers that are not finite, and compare bits.
     ///
     /// # Errors
     /// `Internal` with the compiler's message, or for more threads than the kernel's registers leave room for.
-    fn pipeline(
-        &self,
-        text: &str,
-        entry: &str,
-        threads: u32,
-        memory: &[u32],
-    ) -> Result<Self::Pipeline>;
+    fn pipeline(&self, text: &Text) -> Result<Self::Pipeline>;
 
     /// A new command buffer of the queue.
     ///

@@ -9,6 +9,7 @@ mod tables;
 
 use crate::api::Metal;
 use crate::choose::{self, Text};
+use crate::tensors::Tensors;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use rlx_core::runtime::device::shared::Lock;
@@ -23,11 +24,16 @@ const STORAGE_BUFFERS: u32 = 29;
 /// Lanes of a SIMD group of every GPU of Apple's.
 pub const LANES: u32 = 32;
 
+/// Characters of a compiler's message that are told.
+const MESSAGE: usize = 400;
+
 /// A [`Gpu`] over Metal.
 pub struct MetalGpu<M: Metal> {
     metal: M,
     /// Whether kernels of our own stand in for WGSL's where there are some.
     own: bool,
+    /// Why tensor operations are not used although the GPU has units for them.
+    refused: Lock<Option<String>>,
     tables: Lock<Tables<M>>,
 }
 
@@ -43,7 +49,11 @@ fn no_memory(bytes: u64, label: &str) -> Error {
 impl<M: Metal> MetalGpu<M> {
     /// A host over a GPU.
     pub fn new(metal: M) -> Self {
-        MetalGpu { metal, own: true, tables: Lock::default() }
+        let refused = match &metal.info().tensors {
+            Tensors::Refused(why) => Some(why.clone()),
+            Tensors::None | Tensors::Used => None,
+        };
+        MetalGpu { metal, own: true, refused: Lock::new(refused), tables: Lock::default() }
     }
 
     /// The same with WGSL's kernels alone.
@@ -58,19 +68,42 @@ impl<M: Metal> MetalGpu<M> {
     }
 
     fn make_pipeline(&self, text: Result<Text>, bindings: usize) -> Result<Pipeline<M>> {
-        let Text { text, entry, threads, memory, sizes } = text?;
+        let text = text?;
+        let memory = &text.memory;
         let bytes = memory.iter().try_fold(0u32, |sum, n| sum.checked_add(*n));
         let most = self.metal.info().threadgroup_memory;
         if bytes.is_none_or(|bytes| bytes > most) {
             let what = format!("it needs {memory:?} bytes of a threadgroup's memory, of {most}");
             return Err(Error::new(Code::Unsupported, what));
         }
-        let state = self.metal.pipeline(&text, &entry, threads, &memory)?;
+        let state = self.metal.pipeline(&text)?;
+        let Text { threads, memory, sizes, .. } = text;
         Ok(Pipeline { state, threads, memory, sizes, bindings })
     }
 
-    fn add_pipeline(&self, id: u32, text: Result<Text>, entry: &str, bindings: usize) {
-        let made = self.make_pipeline(text, bindings);
+    /// Whether kernels use tensor operations.
+    fn has_tensors(&self) -> bool {
+        self.own && self.metal.info().tensors == Tensors::Used && self.refused.lock().is_none()
+    }
+
+    /// The pipeline of a form by tensor operations. Where Metal does not take the text, no other one is tried, as each
+    /// would cost a compilation.
+    fn by_tensors(&self, form: &Form, bindings: usize) -> Option<Pipeline<M>> {
+        let text = if self.has_tensors() { crate::kernels::with_tensors(form) } else { None }?;
+        let entry = text.entry.clone();
+        match self.make_pipeline(Ok(text), bindings) {
+            Ok(made) => Some(made),
+            Err(error) => {
+                // One line: a compiler's message has many.
+                let why = error.what.split_whitespace().collect::<Vec<_>>().join(" ");
+                let why = why.chars().take(MESSAGE).collect::<String>();
+                self.refused.set(Some(format!("kernel {entry}: {why}")));
+                None
+            }
+        }
+    }
+
+    fn add_pipeline(&self, id: u32, made: Result<Pipeline<M>>, entry: &str) {
         let made = made.map_err(|e| e.at(format!("kernel {entry}")));
         let tables = &mut *self.tables.lock();
         // A text that is refused is a fault of the scopes around it, too, as it is of wgpu's.
@@ -102,6 +135,15 @@ impl<M: Metal> Gpu for MetalGpu<M> {
             software: false,
             timestamps: true,
         }
+    }
+
+    fn extras(&self) -> Vec<String> {
+        if self.has_tensors() { vec![crate::tensors::NAME.into()] } else { Vec::new() }
+    }
+
+    fn unused(&self) -> Vec<String> {
+        let why = self.refused.lock();
+        why.iter().map(|why| format!("{}: {why}", crate::tensors::NAME)).collect()
     }
 
     fn is_lost(&self) -> bool {
@@ -167,7 +209,8 @@ impl<M: Metal> Gpu for MetalGpu<M> {
     }
 
     fn create_pipeline(&self, id: u32, wgsl: &str, entry: &str, bindings: &[BindingKind]) {
-        self.add_pipeline(id, choose::naga(wgsl, entry, bindings.len()), entry, bindings.len());
+        let made = self.make_pipeline(choose::naga(wgsl, entry, bindings.len()), bindings.len());
+        self.add_pipeline(id, made, entry);
     }
 
     fn create_pipeline_of(
@@ -178,9 +221,15 @@ impl<M: Metal> Gpu for MetalGpu<M> {
         bindings: &[BindingKind],
         form: &Form,
     ) {
-        let own = if self.own { crate::kernels::text(form) } else { None };
-        let text = own.map_or_else(|| choose::naga(wgsl, entry, bindings.len()), Ok);
-        self.add_pipeline(id, text, entry, bindings.len());
+        let made = self.by_tensors(form, bindings.len()).map_or_else(
+            || {
+                let own = if self.own { crate::kernels::text(form) } else { None };
+                let text = own.map_or_else(|| choose::naga(wgsl, entry, bindings.len()), Ok);
+                self.make_pipeline(text, bindings.len())
+            },
+            Ok,
+        );
+        self.add_pipeline(id, made, entry);
     }
 
     fn poll_pipeline(&self, id: u32, _: &mut Context<'_>) -> Poll<Result<()>> {

@@ -5,9 +5,11 @@ mod attention_tile;
 mod experts;
 mod formats;
 mod maps;
+mod matmul_tensors;
 mod matmul_tile;
 mod matmul_vec;
 mod product;
+mod rows;
 
 use crate::msl::Text;
 use rlx_webgpu::gpu::Form;
@@ -27,6 +29,11 @@ pub(crate) fn text(form: &Form) -> Option<Text> {
         "attention_tile" | "attention_split_tile" => attention_tile::text(form),
         _ => None,
     }
+}
+
+/// The same by Metal 4's tensor operations.
+pub(crate) fn with_tensors(form: &Form) -> Option<Text> {
+    matmul_tensors::text(form)
 }
 
 /// The buffers that a text names: `b3` is the one at index 3.

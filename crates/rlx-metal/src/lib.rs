@@ -13,6 +13,7 @@ mod kernels;
 #[allow(unsafe_code)]
 pub mod metal;
 pub mod msl;
+pub mod tensors;
 
 use api::Metal;
 use gpu::MetalGpu;

@@ -4,6 +4,8 @@
 //! tests' own Metal, but it has not run.
 
 use crate::api::{DeviceInfo, Metal, Span};
+use crate::msl::{Language, TENSORS, Text};
+use crate::tensors::Tensors;
 use block2::RcBlock;
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -14,10 +16,10 @@ use objc2::{Message, sel};
 use objc2_foundation::{NSProcessInfo, NSString};
 use objc2_metal::{
     MTLBlitCommandEncoder, MTLBuffer, MTLCommandBuffer, MTLCommandBufferStatus, MTLCommandEncoder,
-    MTLCommandQueue, MTLCompileOptions, MTLComputeCommandEncoder, MTLComputePipelineState,
-    MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice, MTLDispatchType, MTLGPUFamily,
-    MTLLanguageVersion, MTLLibrary, MTLMathMode, MTLResidencySet, MTLResidencySetDescriptor,
-    MTLResource, MTLResourceOptions, MTLSize,
+    MTLCommandQueue, MTLCompileOptions, MTLComputeCommandEncoder, MTLComputePipelineDescriptor,
+    MTLComputePipelineState, MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice,
+    MTLDispatchType, MTLGPUFamily, MTLLanguageVersion, MTLLibrary, MTLMathMode, MTLPipelineOption,
+    MTLResidencySet, MTLResidencySetDescriptor, MTLResource, MTLResourceOptions, MTLSize,
 };
 use rlx_core::runtime::device::shared::Lock;
 use rlx_core::{Code, Error, Result};
@@ -135,13 +137,21 @@ impl SystemMetal {
         if let Some(set) = &residency {
             queue.addResidencySet(set);
         }
+        let process = NSProcessInfo::processInfo();
+        let version = process.operatingSystemVersion();
         let info = DeviceInfo {
             name,
-            system: NSProcessInfo::processInfo().operatingSystemVersionString().to_string(),
+            system: process.operatingSystemVersionString().to_string(),
             max_buffer: device.maxBufferLength() as u64,
             memory: device.recommendedMaxWorkingSetSize(),
             threadgroup_memory: u32::try_from(device.maxThreadgroupMemoryLength())
                 .unwrap_or(u32::MAX),
+            // A system before 26 does not know the family Metal 4, and says no.
+            tensors: Tensors::of(
+                device.supportsFamily(MTLGPUFamily::Apple10),
+                device.supportsFamily(MTLGPUFamily::Metal4),
+                (version.majorVersion, version.minorVersion),
+            ),
         };
         Ok(SystemMetal {
             info,
@@ -164,10 +174,18 @@ impl SystemMetal {
     }
 }
 
-/// Options of every text.
-fn options() -> Retained<MTLCompileOptions> {
+/// A threadgroup of so many threads.
+fn line(threads: u32) -> MTLSize {
+    MTLSize { width: threads as usize, height: 1, depth: 1 }
+}
+
+/// Options of a text in this version of MSL.
+fn options(language: Language) -> Retained<MTLCompileOptions> {
     let options = MTLCompileOptions::new();
-    options.setLanguageVersion(MTLLanguageVersion::Version3_0);
+    options.setLanguageVersion(match language {
+        TENSORS => MTLLanguageVersion::Version4_0,
+        _ => MTLLanguageVersion::Version3_0,
+    });
     if options.respondsToSelector(sel!(setMathMode:)) {
         options.setMathMode(MTLMathMode::Safe);
     } else {
@@ -231,19 +249,34 @@ impl Metal for SystemMetal {
         }
     }
 
-    fn pipeline(&self, text: &str, entry: &str, threads: u32, _memory: &[u32]) -> Result<Pipeline> {
+    fn pipeline(&self, text: &Text) -> Result<Pipeline> {
+        let Text { entry, threads, .. } = text;
         autoreleasepool(|_| {
             let device = &self.device.0;
-            let text = NSString::from_str(text);
-            let library = device.newLibraryWithSource_options_error(&text, Some(&options()));
+            let options = options(text.language);
+            let source = NSString::from_str(&text.text);
+            let library = device.newLibraryWithSource_options_error(&source, Some(&options));
             let refused = |what: String| Error::internal(format!("Metal does not take it: {what}"));
             let library = library.map_err(|e| refused(e.localizedDescription().to_string()))?;
             let function = library.newFunctionWithName(&NSString::from_str(entry));
             let function = function.ok_or_else(|| refused(format!("no function {entry}")))?;
-            let state = device.newComputePipelineStateWithFunction_error(&function);
+            let state = match text.language {
+                TENSORS => {
+                    let all = MTLComputePipelineDescriptor::new();
+                    all.setComputeFunction(Some(&function));
+                    // Metal asks for it where a kernel has cooperative tensors.
+                    all.setRequiredThreadsPerThreadgroup(line(*threads));
+                    let options = MTLPipelineOption::None;
+                    device.newComputePipelineStateWithDescriptor_options_reflection_error(
+                        &all, options, None,
+                    )
+                }
+                _ => device.newComputePipelineStateWithFunction_error(&function),
+            };
             let state = state.map_err(|e| refused(e.localizedDescription().to_string()))?;
             let most = state.maxTotalThreadsPerThreadgroup();
-            if most < threads as usize || state.threadExecutionWidth() != crate::gpu::LANES as usize
+            if most < *threads as usize
+                || state.threadExecutionWidth() != crate::gpu::LANES as usize
             {
                 let lanes = state.threadExecutionWidth();
                 return Err(refused(format!(
@@ -313,7 +346,7 @@ impl Metal for SystemMetal {
             let [width, height, depth] = groups.map(|n| n as usize);
             encoder.dispatchThreadgroups_threadsPerThreadgroup(
                 MTLSize { width, height, depth },
-                MTLSize { width: threads as usize, height: 1, depth: 1 },
+                line(threads),
             );
         }
     }

@@ -18,7 +18,13 @@ use naga::valid::{Capabilities, ShaderStages, SubgroupOperationSet, ValidationFl
 use rlx_core::{Error, Result};
 
 /// The version of MSL that kernels are written in: that of macOS 13.
-pub const LANGUAGE: (u8, u8) = (3, 0);
+pub const LANGUAGE: Language = (3, 0);
+
+/// The version that has tensor operations: that of macOS 26.
+pub const TENSORS: Language = (4, 0);
+
+/// A version of MSL.
+pub type Language = (u8, u8);
 
 /// Threads of a threadgroup that every GPU of Apple's has at most.
 const MOST_THREADS: u32 = 1024;
@@ -28,6 +34,8 @@ const MOST_THREADS: u32 = 1024;
 pub struct Text {
     /// The text.
     pub text: String,
+    /// The version of MSL that it is written in.
+    pub language: Language,
     /// The name of its function: that of the entry, unless MSL has the word.
     pub entry: String,
     /// Threads of a threadgroup, which has one dimension.
@@ -122,7 +130,7 @@ pub fn translate(wgsl: &str, entry: &str, bindings: u32) -> Result<Text> {
         Some(Err(e)) => return Err(refused(entry, e)),
         None => return Err(refused(entry, "it wrote no entry")),
     };
-    Ok(Text { text, entry, threads, memory, sizes })
+    Ok(Text { text, language: LANGUAGE, entry, threads, memory, sizes })
 }
 
 /// Whether kernels may write memory of this kind.

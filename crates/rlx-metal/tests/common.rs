@@ -28,6 +28,12 @@ pub fn in_halves(watch: Watch) -> Arc<TestDevice> {
     Arc::new(rlx_metal::device_in_halves(MetalGpu::new(Fake::new(watch))))
 }
 
+/// A GPU with tensor operations, with products in halves or not.
+pub fn with_tensors(watch: Watch, halves: bool) -> Arc<TestDevice> {
+    let gpu = MetalGpu::new(Fake::new(watch).with_tensors(true));
+    Arc::new(if halves { rlx_metal::device_in_halves(gpu) } else { rlx_metal::device(gpu) })
+}
+
 /// The same with WGSL's kernels alone.
 pub fn translated() -> Arc<TestDevice> {
     let gpu = MetalGpu::new(Fake::new(Watch::Nothing)).without_own_kernels();

@@ -12,7 +12,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const COMPILER: &str = "g++";
 const FLAGS: [&str; 9] = [
-    "-std=c++17",
+    // A value of a class as a parameter of a template.
+    "-std=c++20",
     "-O1",
     "-g1",
     "-fPIC",
@@ -165,8 +166,8 @@ impl Emulator {
             compile(command.arg(sources.join("host.cpp")).arg("-o").arg(&unfinished).arg("-ldl"));
             fs::rename(&unfinished, &host).unwrap();
         }
-        let texts = ["block.h", "metal.h"].map(|name| (name, read(name)));
-        let version = of(&[&texts[0].1, &texts[1].1, &FLAGS.join(" ")]);
+        let texts = ["block.h", "tensors.h", "metal.h"].map(|name| (name, read(name)));
+        let version = of(&[&texts[0].1, &texts[1].1, &texts[2].1, &FLAGS.join(" ")]);
         let headers = cache.join(format!("headers-{version:016x}-{watch:?}"));
         if !headers.exists() {
             let unfinished = unfinished(&headers);

@@ -6,6 +6,8 @@
 use crate::emulator::{Emulator, Parameter, Signature, Watch};
 use rlx_core::{Code, Error, Result};
 use rlx_metal::api::{DeviceInfo, Metal, Span};
+use rlx_metal::msl::{TENSORS, Text};
+use rlx_metal::tensors::Tensors;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -84,6 +86,8 @@ struct Process {
 /// The GPU.
 pub struct Fake {
     pub info: DeviceInfo,
+    /// Whether its compiler takes texts with tensor operations.
+    compiles_tensors: bool,
     process: Arc<Mutex<Process>>,
 }
 
@@ -95,6 +99,7 @@ impl Fake {
             max_buffer: 1 << 30,
             memory: 1 << 32,
             threadgroup_memory: THREADGROUP_MEMORY,
+            tensors: Tensors::None,
         };
         let process = Process {
             emulator: Emulator::start(watch),
@@ -108,7 +113,14 @@ impl Fake {
             resident: BTreeMap::new(),
             fail_at: None,
         };
-        Fake { info, process: Arc::new(Mutex::new(process)) }
+        Fake { info, compiles_tensors: true, process: Arc::new(Mutex::new(process)) }
+    }
+
+    /// The same GPU with Metal 4's tensor operations, whose compiler may refuse them nevertheless.
+    pub fn with_tensors(mut self, compiles: bool) -> Fake {
+        self.info.tensors = Tensors::Used;
+        self.compiles_tensors = compiles;
+        self
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Process> {
@@ -281,13 +293,16 @@ impl Metal for Fake {
         process.emulator.ask(5, &[buffer.number.into(), offset, bytes], &[])
     }
 
-    fn pipeline(
-        &self,
-        text: &str,
-        entry: &str,
-        threads: u32,
-        memory: &[u32],
-    ) -> Result<Arc<Pipeline>> {
+    fn pipeline(&self, text: &Text) -> Result<Arc<Pipeline>> {
+        let Text { text, language, entry, threads, memory, .. } = text;
+        let (threads, with_tensors) = (*threads, *language == TENSORS);
+        assert_eq!(with_tensors, text.contains("#include <metal_tensor>"), "{entry}");
+        if with_tensors {
+            assert_eq!(self.info.tensors, Tensors::Used, "{entry}");
+            if !self.compiles_tensors {
+                return Err(Error::internal("Metal does not take it: no such\n  header"));
+            }
+        }
         assert!(threads > 0 && threads <= 1024);
         assert!(memory.iter().all(|n| n.is_multiple_of(16)), "{memory:?}");
         let mut process = self.locked();
@@ -295,7 +310,7 @@ impl Metal for Fake {
         let number = process.next;
         process.emulator.load(number, text, entry, memory);
         let parameters = Signature::of(text, entry).parameters;
-        let (entry, memory) = (entry.into(), memory.into());
+        let (entry, memory) = (entry.clone(), memory.clone());
         Ok(Arc::new(Pipeline { number, entry, threads, parameters, memory }))
     }
 

@@ -25,6 +25,7 @@ mod operators;
 mod products;
 #[path = "../../../tests/support/step.rs"]
 mod step;
+mod tensors;
 mod texts;
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whole language models through MSL.
 
-use crate::common::{TestDevice, device, in_halves};
+use crate::common::{TestDevice, device, in_halves, with_tensors};
 use crate::emulator::Watch;
 use crate::language::{FIXTURES, generate, load, numbers};
 use rlx_core::runtime::device::Device;
@@ -13,9 +13,12 @@ fn greedy_tokens_are_llama_cpps() {
     let text = std::fs::read_to_string(format!("{FIXTURES}/rustdoc-2m/expected.json")).unwrap();
     let expected: serde_json::Value = serde_json::from_str(&text).unwrap();
     let (floats, halves): (Arc<TestDevice>, _) = (device(), in_halves(Watch::Nothing));
-    for (device, format, kv, chunk) in
-        [(&floats, "f16", DType::F32, 16), (&halves, "q4_k_m", DType::F16, 7)]
-    {
+    let tensors = with_tensors(Watch::Nothing, false);
+    for (device, format, kv, chunk) in [
+        (&floats, "f16", DType::F32, 16),
+        (&halves, "q4_k_m", DType::F16, 7),
+        (&tensors, "q4_k_m", DType::F16, 16),
+    ] {
         let mut options = ModelOptions::chat(chunk);
         options.compile.kv = kv;
         options.context = Some(256);
@@ -27,10 +30,12 @@ fn greedy_tokens_are_llama_cpps() {
         assert_eq!(got, want[..got.len().min(want.len())], "{format} {kv} {}", question["prompt"]);
         assert_eq!(got.len(), 12.min(want.len()));
     }
-    for device in [&floats, &halves] {
+    for device in [&floats, &halves, &tensors] {
         assert_eq!(device.counters().live_bytes, 0, "everything was freed");
         assert_eq!(device.gpu().metal().live(), (0, 0), "and let go of");
     }
+    assert!(tensors.gpu().metal().launches("own_matmul_tensors") > 0);
+    assert_eq!(tensors.gpu().metal().launches("own_matmul_tile"), 0);
     for (device, tiles) in [(&floats, 0), (&halves, 1)] {
         let launches = |kernel: &str| device.gpu().metal().launches(kernel);
         // Products of a prompt's rows that round to f16 are asked for.

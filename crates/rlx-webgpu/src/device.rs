@@ -330,8 +330,13 @@ impl<G: Gpu> Device for WebGpuDevice<G> {
         DeviceInfo {
             kind: self.kind.into(),
             adapter: self.info.adapter.clone(),
-            features: self.used(self.wgsl.get()).features().into_iter().map(String::from).collect(),
-            demoted: [self.broken.lock().as_slice(), &self.avoided.lock()].concat(),
+            features: [
+                self.used(self.wgsl.get()).features().into_iter().map(String::from).collect(),
+                self.gpu.extras(),
+            ]
+            .concat(),
+            demoted: [self.broken.lock().as_slice(), &self.avoided.lock(), &self.gpu.unused()]
+                .concat(),
             subgroups: (self.wgsl.get().lanes() > 1).then(|| self.width.get().to_string()),
             tuning: Some(self.tuning.get().on(self.wgsl.get()).to_string()),
         }

@@ -1,7 +1,7 @@
 //! Attention of one row, which decoding waits for: whole, or in splits that may rotate and write the row's own key.
 
 use super::{Buffers, HEAD, fill};
-use crate::msl::Text;
+use crate::msl::{LANGUAGE, Text};
 use rlx_webgpu::gpu::Form;
 
 const THREADS: u32 = 128;
@@ -234,5 +234,5 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     let (text, entry) = (format!("{HEAD}{kernel}"), format!("own_{}", form.name));
     // Queries; sums of a head of each SIMD group; maxima of all heads of each, or inverses of roots.
     let memory = vec![4 * group * e, 16 * e, 4 * (4 * heads).max(group + 1).next_multiple_of(4)];
-    Some(Text { text, entry, threads: THREADS, memory, sizes: Vec::new() })
+    Some(Text { text, language: LANGUAGE, entry, threads: THREADS, memory, sizes: Vec::new() })
 }

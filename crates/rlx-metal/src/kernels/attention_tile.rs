@@ -1,7 +1,7 @@
 //! Attention of a prompt's rows, whole and in splits, by matrices of a SIMD group.
 
 use super::{Buffers, HEAD, fill};
-use crate::msl::Text;
+use crate::msl::{LANGUAGE, Text};
 use rlx_webgpu::gpu::Form;
 
 const THREADS: u32 = 128;
@@ -125,5 +125,12 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     )?;
     let tile = POSITIONS * (e + 8) * bytes;
     let (text, entry) = (format!("{HEAD}{kernel}"), format!("own_{}", form.name));
-    Some(Text { text, entry, threads: THREADS, memory: vec![tile, OWN], sizes: Vec::new() })
+    Some(Text {
+        text,
+        language: LANGUAGE,
+        entry,
+        threads: THREADS,
+        memory: vec![tile, OWN],
+        sizes: Vec::new(),
+    })
 }

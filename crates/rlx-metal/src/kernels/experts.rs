@@ -3,7 +3,7 @@
 use super::fill;
 use super::matmul_vec::{functions, multiply, other, rows};
 use super::product::Product;
-use crate::msl::Text;
+use crate::msl::{LANGUAGE, Text};
 use rlx_webgpu::gpu::Form;
 
 const LANES: u32 = crate::gpu::LANES;
@@ -136,5 +136,12 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     )?;
     let text = functions(rows, false)? + &kernel;
     let entry = format!("own_{}", form.name);
-    Some(Text { text, entry, threads: simds * LANES, memory, sizes: Vec::new() })
+    Some(Text {
+        text,
+        language: LANGUAGE,
+        entry,
+        threads: simds * LANES,
+        memory,
+        sizes: Vec::new(),
+    })
 }

@@ -1,7 +1,8 @@
 // A format's `dot` multiplies 32 weights of a row, two runs of 16 that lie `GAP` elements apart, so that one load of 16
 // bytes of nibbles serves both; `first` is the first run's first element, and both are of its `order`. It has `SUMS`
-// where its weights have offsets, which meet sums of x. `sixteen` decodes 16 weights in order, those
-// of half `h` of the row's run `c` of 32. weight = scale * byte + offset, of signed bytes.
+// where its weights have offsets, which meet sums of x. weight = scale * byte + offset, of signed bytes. `exact` gives
+// 16 bytes in order, those of half `h` of the row's run `c` of 32, and their scale and offset, which `GROUP` weights in
+// order share. Numbers have no `GROUP`, and scale 1. `sixteen` gives the weights.
 //
 // Loads are of packed vectors, which need the alignment of one element only: blocks of 18, 22, 34 and 210 bytes start
 // at any two bytes.
@@ -55,9 +56,16 @@ inline float product_and_offset(Runs w, thread const X& x) {
     return product(w, x) + (w.offset.x * x.sums.x + w.offset.y * x.sums.y);
 }
 
-inline void decode(metal::uint4 q, float scale, float offset, thread metal::float4* w) {
-    metal::float4 by = metal::float4(scale), add = metal::float4(offset);
-    for (uint i = 0u; i < 4u; i++) w[i] = metal::fma(by, bytes_of(q[i]), add);
+inline metal::float2 exactly(metal::uint4 q, float scale, float offset, thread metal::float4* w) {
+    for (uint i = 0u; i < 4u; i++) w[i] = bytes_of(q[i]);
+    return metal::float2(scale, offset);
+}
+// The weights themselves.
+template <class F>
+inline void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    metal::float2 by = F::exact(row, k, c, h, w);
+    if (F::GROUP == 0) return;
+    for (uint i = 0u; i < 4u; i++) w[i] = metal::fma(metal::float4(by.x), w[i], metal::float4(by.y));
 }
 // Four elements of a row of k numbers from e on; those past its end are 0.
 template <class T>
@@ -74,7 +82,7 @@ inline metal::float4 four_of(device const uchar* row, uint e, uint k) {
 template <class T>
 struct scalars {
     typedef scalars<T> order;
-    enum { GAP = 16, SUMS = 0 };
+    enum { GAP = 16, SUMS = 0, GROUP = 0 };
     static uint first(uint p) { return p * 32u; }
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* at = row + ulong(p) * (32u * T::BYTES);
@@ -84,8 +92,9 @@ struct scalars {
         return sum_of(y);
     }
     static float element(device const uchar* row, uint e) { return T::one(row + ulong(e) * T::BYTES); }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         for (uint i = 0u; i < 4u; i++) w[i] = four_of<T>(row, c * 32u + h * 16u + i * 4u, k);
+        return metal::float2(1.0f, 0.0f);
     }
 };
 struct f32_number {
@@ -123,21 +132,21 @@ struct blocks_of_32 {
 // {d, q[32]}
 struct q8_0 {
     typedef blocks_of_32 order;
-    enum { SUMS = 0 };
+    enum { SUMS = 0, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 34u;
         Runs w = {shorts_at(block + 2u), shorts_at(block + 18u), metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c * 34u;
-        decode(shorts_at(block + 2u + 16u * h), half_at(block), 0.0f, w);
+        return exactly(shorts_at(block + 2u + 16u * h), half_at(block), 0.0f, w);
     }
 };
 // {d, q[16]}: low nibbles are elements 0..16, high ones 16..32
 struct q4_0 {
     typedef blocks_of_32 order;
-    enum { SUMS = 0 };
+    enum { SUMS = 0, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 18u;
         metal::uint4 q = shorts_at(block + 2u);
@@ -145,15 +154,15 @@ struct q4_0 {
         Runs w = {low, high, metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c * 18u;
-        decode(less(nibbles(shorts_at(block + 2u), 4u * h), 8u), half_at(block), 0.0f, w);
+        return exactly(less(nibbles(shorts_at(block + 2u), 4u * h), 8u), half_at(block), 0.0f, w);
     }
 };
 // {d, h[4], q[16]}: bit i of h is the fifth of element i
 struct q5_0 {
     typedef blocks_of_32 order;
-    enum { SUMS = 0 };
+    enum { SUMS = 0, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 22u;
         metal::uint4 q = shorts_at(block + 6u);
@@ -162,16 +171,16 @@ struct q5_0 {
         Runs w = {less(low, 16u), less(high, 16u), metal::float2(half_at(block)), metal::float2(0.0f)};
         return product(w, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c * 22u;
         metal::uint4 q = nibbles(shorts_at(block + 6u), 4u * h) | fifths(short_at(block + 2u + 2u * h));
-        decode(less(q, 16u), half_at(block), 0.0f, w);
+        return exactly(less(q, 16u), half_at(block), 0.0f, w);
     }
 };
 // {d, m, q[16]}
 struct q4_1 {
     typedef blocks_of_32 order;
-    enum { SUMS = 1 };
+    enum { SUMS = 1, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 20u;
         metal::uint4 q = quad_at(block + 4u);
@@ -179,16 +188,16 @@ struct q4_1 {
         Runs w = {nibbles(q, 0u), nibbles(q, 4u), metal::float2(dm.x), metal::float2(dm.y)};
         return product_and_offset(w, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c * 20u;
         metal::float2 dm = halves_of(*(device const uint*)block);
-        decode(nibbles(quad_at(block + 4u), 4u * h), dm.x, dm.y, w);
+        return exactly(nibbles(quad_at(block + 4u), 4u * h), dm.x, dm.y, w);
     }
 };
 // {d, m, h[4], q[16]}
 struct q5_1 {
     typedef blocks_of_32 order;
-    enum { SUMS = 1 };
+    enum { SUMS = 1, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p * 24u;
         metal::uint4 q = quad_at(block + 8u);
@@ -198,11 +207,11 @@ struct q5_1 {
         Runs w = {low, high, metal::float2(dm.x), metal::float2(dm.y)};
         return product_and_offset(w, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c * 24u;
         metal::float2 dm = halves_of(*(device const uint*)block);
         uint bits = *(device const uint*)(block + 4u) >> (16u * h);
-        decode(nibbles(quad_at(block + 8u), 4u * h) | fifths(bits), dm.x, dm.y, w);
+        return exactly(nibbles(quad_at(block + 8u), 4u * h) | fifths(bits), dm.x, dm.y, w);
     }
 };
 
@@ -228,23 +237,23 @@ inline float k_product(metal::uint4 head, uint j, metal::uint4 low, metal::uint4
 // {d, dmin, s[12], q[128]}
 struct q4_k {
     typedef blocks_of_256 order;
-    enum { SUMS = 1 };
+    enum { SUMS = 1, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p / 8u * 144u;
         metal::uint4 q = quad_at(block + 16u + p % 8u * 16u);
         return k_product(quad_at(block), p % 8u / 2u, nibbles(q, 0u), nibbles(q, 4u), x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c / 8u * 144u;
         metal::uint4 head = quad_at(block), q = quad_at(block + 16u + c % 8u / 2u * 32u + h * 16u);
         metal::float2 scale = k_scale(head, halves_of(head.x), c % 8u);
-        decode(nibbles(q, 4u * (c % 2u)), scale.x, scale.y, w);
+        return exactly(nibbles(q, 4u * (c % 2u)), scale.x, scale.y, w);
     }
 };
 // {d, dmin, s[12], h[32], q[128]}: bit g of h[i] is the fifth of element i of group g
 struct q5_k {
     typedef blocks_of_256 order;
-    enum { SUMS = 1 };
+    enum { SUMS = 1, GROUP = 32 };
     static float dot(device const uchar* row, uint k, uint p, thread const X& x) {
         device const uchar* block = row + p / 8u * 176u;
         metal::uint4 q = quad_at(block + 48u + p % 8u * 16u), h = quad_at(block + 16u + p % 2u * 16u);
@@ -254,20 +263,20 @@ struct q5_k {
         metal::uint4 high = nibbles(q, 4u) | ((h >> metal::uint4(2u * j + 1u)) & bit) << four;
         return k_product(quad_at(block), j, low, high, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         device const uchar* block = row + c / 8u * 176u;
         uint g = c % 8u;
         metal::uint4 head = quad_at(block), q = nibbles(quad_at(block + 48u + g / 2u * 32u + h * 16u), 4u * (g % 2u));
         metal::uint4 fifth = (quad_at(block + 16u + h * 16u) >> metal::uint4(g)) & metal::uint4(0x01010101u);
         metal::float2 scale = k_scale(head, halves_of(head.x), g);
-        decode(q | fifth << metal::uint4(4u), scale.x, scale.y, w);
+        return exactly(q | fifth << metal::uint4(4u), scale.x, scale.y, w);
     }
 };
 // {ql[128], qh[64], s[16], d}; or rows in planes: ql of all blocks, then qh, s and d
 template <bool PLANES>
 struct q6_k {
     typedef q6_k<PLANES> order;
-    enum { GAP = 64, SUMS = 0 };
+    enum { GAP = 64, SUMS = 0, GROUP = 16 };
     static uint first(uint p) { return p / 8u * 256u + p % 8u / 4u * 128u + p % 4u / 2u * 32u + p % 2u * 16u; }
     static float element(device const uchar*, uint) { return 0.0f; }
     static metal::uint4 load(device const uchar* at) { return PLANES ? quad_at(at) : shorts_at(at); }
@@ -297,12 +306,12 @@ struct q6_k {
         };
         return product(w, x);
     }
-    static void sixteen(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
+    static metal::float2 exact(device const uchar* row, uint k, uint c, uint h, thread metal::float4* w) {
         uint i = c / 8u, n = k / 256u, part = c % 8u / 4u, j = c % 4u;
         metal::uint4 q = nibbles(load(low_of(row, i) + part * 64u + j % 2u * 32u + h * 16u), 4u * (j / 2u));
         metal::uint4 high = load(high_of(row, i, n) + part * 32u + h * 16u) >> metal::uint4(2u * j);
         q = q | (high & metal::uint4(0x03030303u)) << metal::uint4(4u);
         float scale = d_of(row, i, n) * float(scales_of(row, i, n)[part * 8u + j * 2u + h]);
-        decode(less(q, 32u), scale, 0.0f, w);
+        return exactly(less(q, 32u), scale, 0.0f, w);
     }
 };

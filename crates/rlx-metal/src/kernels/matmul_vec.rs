@@ -2,7 +2,7 @@
 
 use super::product::{Kind, Product};
 use super::{HEAD, fill, formats};
-use crate::msl::Text;
+use crate::msl::{LANGUAGE, Text};
 use rlx_webgpu::gpu::Form;
 
 /// Lanes of a SIMD group.
@@ -108,5 +108,5 @@ pub(super) fn text(form: &Form) -> Option<Text> {
     let text = functions(rows, p.norm.is_some())? + &kernel;
     let threads = columns / rows * LANES;
     let entry = "own_matmul_vec".into();
-    Some(Text { text, entry, threads, memory: Vec::new(), sizes: Vec::new() })
+    Some(Text { text, language: LANGUAGE, entry, threads, memory: Vec::new(), sizes: Vec::new() })
 }

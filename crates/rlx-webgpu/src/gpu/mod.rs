@@ -187,6 +187,16 @@ pub trait Gpu: Anywhere {
     /// What the adapter is and allows.
     fn info(&self) -> GpuInfo;
 
+    /// What kernels of the host's own use beyond what WebGPU has, by names.
+    fn extras(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What they could use and do not: names, and why. It may grow as pipelines are made.
+    fn unused(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// True once the device is lost; nothing works after that.
     fn is_lost(&self) -> bool;
 
