@@ -82,6 +82,35 @@ fn experts_of_one_row_come_as_a_stream() {
     }
 }
 
+/// Rows of weights that are copied each by itself, and all at once; odd numbers of steps, tiles that are not full.
+#[test]
+fn experts_of_many_rows_have_products_of_four_warps() {
+    let mut rng = Rng(78);
+    let (m, top_k, experts) = (70u64, 2u64, 3u64);
+    for (dtype, k, n, tolerance) in [
+        (DType::Block(BlockFormat::Q4K), 256u64, 64u64, 1e-3),
+        (DType::Block(BlockFormat::Q6K), 256, 128, 1e-3),
+        (DType::Block(BlockFormat::Q8_0), 320, 64, 1e-3),
+        (DType::F16, 192, 64, 4e-6),
+    ] {
+        let ids = choices(&mut rng, [m, top_k], experts);
+        let (shared, own) = (noise(&mut rng, &[m, k]), noise(&mut rng, &[m, top_k, k]));
+        let (shares, residual) = (noise(&mut rng, &[m, top_k]), noise(&mut rng, &[m, n]));
+        let [gate, up] = [0; 2].map(|_| bank(&mut rng, dtype, [experts, n, k]));
+        let d = emulated_or_card(Watch::Addresses);
+        let on = |op: GroupedMatMul, operands: &[&Operand]| {
+            let operands: Vec<Operand> = operands.iter().map(|&o| o.clone()).collect();
+            agrees_on(&d, op, &operands, tolerance);
+        };
+        let glu = GroupedMatMul::glu(Unary::Silu);
+        on(glu.clone(), &[&shared, &gate, &up, &ids]);
+        let each = GroupedMatMul { epilogue: GroupedEpilogue::None, ..glu };
+        on(each.clone(), &[&own, &gate, &up, &ids]);
+        let add = GroupedMatMul { epilogue: GroupedEpilogue::SumAdd, segments: 1, ..each };
+        on(add, &[&own, &gate, &ids, &shares, &residual]);
+    }
+}
+
 #[test]
 fn rows_go_to_the_experts_of_the_reference() {
     let mut rng = Rng(74);

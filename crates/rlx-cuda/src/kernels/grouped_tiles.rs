@@ -4,6 +4,7 @@
 //! rows that are two halves; weights of f32 and bf16 by tiles of TF32. A layer whose experts have few pairs each waits
 //! for the decoding of their weights, three instructions or so for each.
 
+use super::grouped_groups;
 use super::grouped_matmul::{bank, products, residual};
 use super::library::{self, Scratch};
 use super::{Argument, Context, Kernel, mismatch};
@@ -24,6 +25,8 @@ pub(super) struct Groups {
     scratch: Scratch,
     /// The rows of x as halves, and what they were divided by.
     halves: Option<[Argument; 2]>,
+    /// Whether all banks are multiplied by products of four warps, which have x in an order of theirs.
+    by_groups: bool,
 }
 
 impl Groups {
@@ -48,7 +51,8 @@ impl Groups {
         emit.size("TILES", most)?;
         let kernel = emit.kernel("group_rows", include_str!("group_rows.cu"), [1, 1, 1], 512)?;
         let kernel = Kernel { scratch: scratch.bytes(), ..kernel };
-        Ok((Groups { order, tiles, most, scratch, halves: None }, kernel))
+        let by_groups = grouped_groups::takes(step, cx, op)?;
+        Ok((Groups { order, tiles, most, scratch, halves: None, by_groups }, kernel))
     }
 }
 
@@ -82,7 +86,10 @@ pub(super) fn of_tiles(
                 let places = [scratch.take(4 * rows * k), scratch.take(4 * rows)];
                 // Both halves of a number stand side by side: the second ones behind the first of a row.
                 let from = emit.place(x)?;
-                let emit = super::Emit::new(cx.plan, None);
+                let mut emit = super::Emit::new(cx.plan, None);
+                if groups.by_groups {
+                    emit.define("ORDERED", "");
+                }
                 let order = Some((2, 0b10));
                 let of = [from, places[0], places[1]];
                 kernels.push(library::halves(emit, DType::F32, of, [2, rows, k], order)?);
@@ -108,7 +115,10 @@ pub(super) fn of_tiles(
     };
     products(&mut emit, step, op, i)?;
     emit.arguments.extend([groups.order, groups.tiles, own]);
-    let tiles = emit.kernel(entry, text, grid, 256)?.alone();
+    let tiles = match groups.by_groups {
+        true => grouped_groups::kernel(emit, step, op, (i, n, groups.most))?,
+        false => emit.kernel(entry, text, grid, 256)?.alone(),
+    };
     kernels.push(Kernel { scratch: scratch.bytes(), ..tiles });
     if let Some(at) = parts.shares {
         let mut emit = cx.emit(step);
@@ -128,7 +138,7 @@ pub(super) fn of_tiles(
 }
 
 /// Whether a bank's weights are halves, or are rounded to them: packed ones are, as for the library.
-fn are_halves(step: &Step, op: &GroupedMatMul, i: usize) -> bool {
+pub(super) fn are_halves(step: &Step, op: &GroupedMatMul, i: usize) -> bool {
     let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
     let banks = &step.operands[op.parts().banks + i..][..if is_glu { 2 } else { 1 }];
     let fits = |dtype: DType| dtype == DType::F16 || dtype.is_block();

@@ -1,6 +1,8 @@
 // halves      h[m, k] + l[m, k] / 2048 = x[m, k] / scales[m]: halves of each row of x, which one product of f16 takes
 // shapes      x T[M, K]    halves f16[PARTS M, K], h before l, or f16[M, JOINED K], where a row has JOINED of its parts
-//             side by side, l as it is    scales f32[M], powers of two
+//             side by side, l as it is    scales f32[M], powers of two. ORDERED: of 32 elements beside each other those
+//             that a lane of products by registers has, a run of eight, are its columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+//             of two steps of 16
 // bytes       sizeof(T)*M*K read (twice, once from a cache), 2*PARTS*M*K written
 // launch      a block of THREADS threads is a row
 // numerics    the largest of a row is below 2^15, so that h is no infinity. Two parts leave less than 2^-22 of x, one
@@ -60,7 +62,15 @@ KERNEL(halves)(const T* __restrict__ x, u16* __restrict__ halves, float* __restr
 #ifdef JOINED
 #pragma unroll
         for (u32 part = 0; part < JOINED; part++) {
-            *(u64*)(halves + (size_t(row) * JOINED + part) * K + k) = ORDER >> part & 1 ? l : h;
+            u64 four = ORDER >> part & 1 ? l : h;
+            u16* at = halves + (size_t(row) * JOINED + part) * K + k;
+#ifdef ORDERED
+            at += int(k % 8 / 4 * 16 + k % 32 / 8 * 2) - int(k % 32);
+            *(u32*)at = u32(four);
+            *(u32*)(at + 8) = u32(four >> 32);
+#else
+            *(u64*)at = four;
+#endif
         }
 #else
         *(u64*)(high + k) = h;

@@ -24,6 +24,7 @@ mod functions;
 mod gated_delta_net;
 mod gather;
 mod gather_axis;
+mod grouped_groups;
 mod grouped_matmul;
 mod grouped_tiles;
 mod interpolate;
