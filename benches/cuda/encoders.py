@@ -6,9 +6,8 @@
 
 Both sides get the same weights, rounded to bf16 in the file, and compute in 16-bit floats. The networks are written here
 with PyTorch's own layers and its fused attention, so that no other package is needed, and compiled with
-`torch.compile` in each of `--modes` (`eager`: not compiled); the fastest counts. Both sides' outputs stay on
-the card; RLX's inputs come from the host each time, PyTorch's are there. Sides whose outputs differ are not timed. Without a card both run
-on the CPU, to try this script.
+`torch.compile` in each of `--modes` (`eager`: not compiled); the fastest counts. Both sides' inputs and outputs stay on
+the card. Sides whose outputs differ are not timed. Without a card both run on the CPU, to try this script.
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile, time
 import numpy as np

@@ -1,12 +1,13 @@
 //! Times the entries of a model: `entry MODEL DEVICE THREADS [f32|f16|bf16]`, then lines `ENTRY RUNS FOLDER` on stdin.
 //! The inputs are `FOLDER/NAME.npy`. The milliseconds of every run are answered on one line, and the outputs of the
-//! last one written to `FOLDER/out/NAME.npy`; with the word `kept` behind it they stay on the device, and are waited
-//! for. Where RUNS is `launches`, the answer is instead what each launch of a third run took on a GPU: its label,
+//! last one written to `FOLDER/out/NAME.npy`; with the word `kept` behind it inputs and outputs stay on the device, and
+//! outputs are waited for. Where RUNS is `launches`, the answer is instead what each launch of a third run took on a GPU: its label,
 //! kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that another can be
 //! timed in turns with it and both be checked against each other (benches/vision/models.py, benches/encoders/run.py,
 //! benches/cuda/encoders.py).
 
-use rlx_core::runtime::session::{Session, Tensor, TensorRef};
+use rlx_core::runtime::device::{Copy, Memory};
+use rlx_core::runtime::session::{DeviceTensor, Session, Tensor, TensorRef};
 use rlx_core::target::{CompileOptions, Precision};
 use rlx_core::{Code, Error, Result};
 use rlx_native::block_on::block_on;
@@ -67,10 +68,11 @@ fn main() -> Result<()> {
         }
         let runs: u32 = runs.parse().map_err(|_| Error::usage("RUNS is no number"))?;
         let (mut times, mut outputs) = (Vec::new(), Vec::new());
+        let there = if kept { place(&mut session, entry, &inputs)? } else { Vec::new() };
         for _ in 0..runs {
             let begin = Instant::now();
             outputs = if kept {
-                keep(&mut session, entry, &inputs)?
+                keep(&mut session, entry, &there)?
             } else {
                 run(&mut session, entry, &inputs)?
             };
@@ -89,14 +91,43 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A run whose outputs stay on the device.
-fn keep(
+/// The inputs as tensors of the device: copies of what a run wrote.
+fn place(
     session: &mut Session,
     entry: &str,
     inputs: &[(&str, TensorRef<'_>)],
+) -> Result<Vec<(String, DeviceTensor)>> {
+    run(session, entry, inputs)?;
+    let device = session.device().clone();
+    let last = session.programs().last().ok_or_else(|| Error::internal("no program ran"))?;
+    let (program, names) =
+        (last.0, last.1.inputs.iter().map(|i| i.name.clone()).collect::<Vec<_>>());
+    let mut there = Vec::new();
+    for (name, given) in inputs {
+        let i = names.iter().zip(0..).find(|(n, _)| n == name).map(|(_, i)| i);
+        let i = i.ok_or_else(|| Error::internal(format!("the program has no input {name}")))?;
+        let bytes = given.bytes.len().next_multiple_of(4) as u64;
+        let make = |s| {
+            let (tensor, made) = device.tensor(s, bytes)?;
+            block_on(|cx| device.poll(made, cx))?;
+            let (from, to) = (Memory::Input(program, i), Memory::Tensor(tensor));
+            device.copy(s, &[Copy { from, from_offset: 0, to, to_offset: 0, bytes }])?;
+            Ok(tensor)
+        };
+        there.push(((*name).into(), session.adopt(name, given.dtype, given.dims, make)?));
+    }
+    Ok(there)
+}
+
+/// A run whose inputs and outputs stay on the device.
+fn keep(
+    session: &mut Session,
+    entry: &str,
+    inputs: &[(String, DeviceTensor)],
 ) -> Result<Vec<Tensor>> {
+    let inputs: Vec<(&str, &DeviceTensor)> = inputs.iter().map(|(n, t)| (n.as_str(), t)).collect();
     let names: Vec<String> = session.outputs(entry)?.iter().map(|o| o.name.clone()).collect();
-    let mut run = session.start(entry, inputs)?;
+    let mut run = session.start(entry, &inputs)?;
     let kept: Vec<_> = names.iter().map(|name| run.keep(session, name)).collect::<Result<_>>()?;
     let rest = block_on(|cx| run.poll(session, cx))?;
     drop(kept);

@@ -152,7 +152,8 @@ pub type Opened = (&'static DeviceRow, Arc<dyn Device>);
 fn key(options: &OpenOptions) -> String {
     let threads = options.threads.map_or("usual".into(), |n| n.to_string());
     let adapter = options.adapter.as_deref().unwrap_or("any");
-    format!("rlx {}, threads {threads}, adapter {adapter}", env!("CARGO_PKG_VERSION"))
+    let version = env!("CARGO_PKG_VERSION");
+    format!("rlx {version}, {} layers, threads {threads}, adapter {adapter}", probe::LAYERS)
 }
 
 /// Opens the device that `auto` is.

@@ -1,5 +1,6 @@
 //! What a device is timed with: two products of packed weights, one after the other as in a feed-forward layer, for
-//! one row, which is a step of a token, and for the rows of a prompt. Weights and rows are zeros.
+//! one row, which is a step of a token, and for the rows of a prompt. A token passes them as often as a small model has
+//! layers, so that what a submission costs by itself counts as much as it does there. Weights and rows are zeros.
 
 use crate::block_on::block_on;
 use crate::load::milliseconds;
@@ -20,6 +21,8 @@ const WIDTH: u64 = 2048;
 const INNER: u64 = 8192;
 /// The names of both programs.
 const NAMES: [&str; 2] = ["token", "prompt"];
+/// How often a token passes both products.
+pub const LAYERS: usize = 16;
 /// Rows of a prompt.
 pub const PROMPT: u64 = 128;
 /// Steps that take so many milliseconds together are enough for a clock.
@@ -31,21 +34,28 @@ const MOST_STEPS: u32 = 64;
 /// Bytes of zeros that are put at once.
 const PIECE: u64 = 1 << 20;
 
-/// Milliseconds of a step of one row, and of one of [`PROMPT`] rows.
+/// Milliseconds of a layer for one row, and for [`PROMPT`] rows.
 pub type Times = [f64; 2];
 
-fn graph(name: &str, rows: u64) -> String {
-    format!(
+fn graph(name: &str, rows: u64, layers: usize) -> String {
+    let mut text = format!(
         "func @{name} {{
   weight %up : tensor<{INNER}x{WIDTH}xq4_k>
   weight %down : tensor<{WIDTH}x{INNER}xq4_k>
   input %x : tensor<{rows}x{WIDTH}xf32>
-  %0 = matmul %x, %up -> tensor<{rows}x{INNER}xf32>
-  %1 = matmul %0, %down -> tensor<{rows}x{WIDTH}xf32>
-  return y = %1
-}}
 "
-    )
+    );
+    let mut x = "x".to_owned();
+    for i in 0..layers {
+        let (inner, y) = (2 * i, 2 * i + 1);
+        text += &format!(
+            "  %{inner} = matmul %{x}, %up -> tensor<{rows}x{INNER}xf32>
+  %{y} = matmul %{inner}, %down -> tensor<{rows}x{WIDTH}xf32>
+"
+        );
+        x = y.to_string();
+    }
+    text + &format!("  return y = %{x}\n}}\n")
 }
 
 /// Times the device, in some tens of milliseconds after its kernels are compiled. Nothing more is begun on a device
@@ -57,7 +67,7 @@ pub fn measure(device: &Arc<dyn Device>, limit_ms: f64) -> Result<Times> {
     let mut clock = Clock { session: open(device)?, limit_ms };
     // The prompt first: it tells a slow device apart in one step.
     let prompt = clock.step(1, PROMPT)?;
-    Ok([clock.step(0, 1)?, prompt])
+    Ok([clock.step(0, 1)? / LAYERS as f64, prompt])
 }
 
 /// Both programs on the device, over the same weights.
@@ -65,10 +75,13 @@ fn open(device: &Arc<dyn Device>) -> Result<Session> {
     let target = device.target();
     let ProgramActivations { decode, prompts } = target.policy.activations;
     let mut programs = Vec::new();
-    for (name, rows, activations) in [(NAMES[0], 1, decode), (NAMES[1], PROMPT, prompts)] {
+    let [token, prompt] = NAMES;
+    for (name, rows, layers, activations) in
+        [(token, 1, LAYERS, decode), (prompt, PROMPT, 1, prompts)]
+    {
         let options = CompileOptions { activations, ..CompileOptions::default() };
         let pipeline = CompilePipeline::new(target.clone()).with_options(options);
-        let module = GraphModule::parse(&graph(name, rows))?;
+        let module = GraphModule::parse(&graph(name, rows, layers))?;
         programs.push((name.to_owned(), pipeline.compile_module(module)?.lir));
     }
     let matrix = |dims: [u64; 2]| Type::tensor(DType::Block(BlockFormat::Q4K), Shape::of(&dims));
