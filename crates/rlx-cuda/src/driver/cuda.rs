@@ -243,12 +243,17 @@ impl Cuda {
         let &Function { ref function, waits } =
             function.ok_or_else(|| missing("function", launch.function))?;
         if launch.shared > 0 {
-            // More than 48 KiB want to be asked for.
-            let most =
-                sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            function
-                .set_attribute(most, launch.shared as i32)
-                .map_err(|e| error("a launch's shared memory", e))?;
+            use sys::CUfunction_attribute_enum as of;
+            // More than 48 KiB want to be asked for; and a processor that gives them all it has, in place of a cache, has
+            // room for several blocks.
+            for (attribute, value) in [
+                (of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared as i32),
+                (of::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100),
+            ] {
+                function
+                    .set_attribute(attribute, value)
+                    .map_err(|e| error("a launch's shared memory", e))?;
+            }
         }
         let mut values = Vec::with_capacity(launch.arguments.len());
         for argument in &launch.arguments {

@@ -2,10 +2,9 @@
 // Two floats as halves, the first one low; where there are two parts, also what those leave.
 #ifdef HAS_HALVES
 __device__ __forceinline__ void split(float a, float b, u32 (&to)[PARTS]) {
-    u16 x = half_of_float(a), y = half_of_float(b);
-    to[0] = pair(x, y);
+    to[0] = halves_of(a, b);
 #if PARTS == 2
-    to[1] = pair(half_of_float(a - float_of_half(x)), half_of_float(b - float_of_half(y)));
+    to[1] = halves_of(a - float_of_half(u16(to[0])), b - float_of_half(u16(to[0] >> 16)));
 #endif
 }
 

@@ -36,10 +36,18 @@ struct Operands {
 #pragma unroll
         for (u32 c = 0; c < 2; c++) {
             float e[8];
-            F::decode8(row, k + c * 32 + threadIdx.x % 4 * 8, e);
+            u32 i = k + c * 32 + threadIdx.x % 4 * 8;
+            if constexpr (IN_PARTS<F>) {
+                float scale, minimum;
+                F::parts8(row, i, e, scale, minimum);
+#pragma unroll
+                for (u32 j = 0; j < 8; j++) e[j] = fmaf(scale, e[j], minimum);
+            } else {
+                F::decode8(row, i, e);
+            }
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
-                of[c * 2 + j / 2][j % 2 * 2 + which] = pair(half_of_float(e[2 * j]), half_of_float(e[2 * j + 1]));
+                of[c * 2 + j / 2][j % 2 * 2 + which] = halves_of(e[2 * j], e[2 * j + 1]);
             }
         }
     }

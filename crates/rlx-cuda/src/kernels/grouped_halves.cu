@@ -17,7 +17,7 @@ struct Eight {
         F::decode8(row, k, e);
         u32 words[4];
 #pragma unroll
-        for (u32 j = 0; j < 4; j++) words[j] = pair(half_of_float(e[2 * j]), half_of_float(e[2 * j + 1]));
+        for (u32 j = 0; j < 4; j++) words[j] = halves_of(e[2 * j], e[2 * j + 1]);
         return make_uint4(words[0], words[1], words[2], words[3]);
     }
 };

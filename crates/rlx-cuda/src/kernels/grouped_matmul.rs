@@ -41,7 +41,7 @@ pub(super) fn bank(slice: &Slice) -> Result<[u64; 3]> {
 /// The fewest rows that are multiplied by tiles; each expert has one of them on average, at least.
 const ROWS: u64 = 16;
 /// Experts whose pairs are counted in shared memory.
-const MOST_EXPERTS: u64 = 4096;
+const MOST_EXPERTS: u64 = 2048;
 
 pub(super) fn grouped_matmul(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     let Op::GroupedMatMul(op) = &step.op else { return Err(mismatch(step)) };

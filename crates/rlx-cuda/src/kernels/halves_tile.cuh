@@ -5,6 +5,17 @@ using Rows16 = u16[Count][Length + 8];
 
 __device__ __forceinline__ u32 pair(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
 
+// Two floats as halves, rounded to the nearest.
+__device__ __forceinline__ u32 halves_of(float low, float high) {
+#if defined(RLX_EMULATOR) || defined(RLX_HIP) || __CUDA_ARCH__ < 800
+    return pair(half_of_float(low), half_of_float(high));
+#else
+    u32 y;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+#endif
+}
+
 // The type of a product's operands.
 struct F16;
 struct Bf16;

@@ -9,8 +9,9 @@ use rlx_core::ops::Op;
 use rlx_core::target::Target;
 use rlx_core::types::Type;
 
-/// Threads of a block, which is a row.
+/// Threads of a block, which is a row, at most, and of a short row: whole warps of both kinds.
 const THREADS: u32 = 256;
+const FEWEST: u32 = 64;
 
 /// Rows of f32, of any rank.
 pub(super) fn takes(op: &Op, operands: &[&Type], _: &Target) -> Taken {
@@ -42,7 +43,9 @@ pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     emit.late_rows();
     emit.argument(&step.results[0])?;
     emit.size("K", k)?;
-    emit.size("THREADS", THREADS.into())?;
+    // As many as have four elements each.
+    let threads = if k <= 4 * u64::from(FEWEST) { FEWEST } else { THREADS };
+    emit.size("THREADS", threads.into())?;
     emit.number("EPS", eps);
     if let Some(act) = act {
         emit.apply(scalar::unary(act));
@@ -58,6 +61,6 @@ pub(super) fn rms_norm(step: &Step, cx: &Context<'_>) -> Result<Vec<Kernel>> {
     }
     emit.size("EACH", if is_wide { 4 } else { 1 })?;
     let text = concat!(include_str!("four_floats.cuh"), include_str!("rms_norm.cu"));
-    let kernel = emit.kernel("rms_norm", text, [rows, 1, 1], THREADS)?;
+    let kernel = emit.kernel("rms_norm", text, [rows, 1, 1], threads)?;
     Ok(vec![kernel.by_tokens(cx.live(step), 0, 1, 1)])
 }
