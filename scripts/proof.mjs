@@ -8,6 +8,7 @@
 //   --rlx, --emulated, --aot BINARY  executables that are built already      --no-table  leaves README alone
 //   node scripts/proof.mjs --table   writes README's table from the newest result; --check fails where README has another
 
+import { gunzipSync } from 'node:zlib';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -26,11 +27,12 @@ const TOPOLOGY = 'v5e:2x2';
 const EMULATED = ['cuda', 'rocm', 'metal'];
 const SOFTWARE = /llvmpipe|lavapipe|swiftshader|basic render/i;
 
-/** The newest result. */
+/** The newest result; older ones are packed. */
 function newest() {
-  const names = readdirSync(RESULTS).filter((name) => name.endsWith('-proof.json')).sort();
+  const names = readdirSync(RESULTS).filter((name) => /-proof\.json(\.gz)?$/.test(name)).sort();
   if (names.length === 0) throw new Stop('benches/results has no result of a proof: run node scripts/proof.mjs');
-  return JSON.parse(readFileSync(join(RESULTS, names.at(-1)), 'utf8'));
+  const [name, bytes] = [names.at(-1), readFileSync(join(RESULTS, names.at(-1)))];
+  return JSON.parse(name.endsWith('.gz') ? gunzipSync(bytes) : bytes);
 }
 
 /** Writes README's table, or fails where it has another. */
