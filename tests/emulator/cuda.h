@@ -147,10 +147,10 @@ RLX_UNSEEN inline void mma_m16n8k32(int d[4], const uint32_t a[4], const uint32_
     }
 }
 
-/// The warp's part of `wgmma.m64n64k16` of f16, or of bf16, 16 of its 64 rows: a as above, columns 8 i + 2 t and 8 i + 2 t + 1 of rows
-/// g and g + 8 of d are d[i]. b begins at `b` in rows of 128 bytes, whose eight parts of 16 bytes change places by
-/// the row's number (PTX ISA, "128B swizzling"): 64 columns as rows and k as elements, or the other way round. That four
-/// warps ask for the same product, and wait for it, is not checked.
+/// The warp's part of `wgmma.m64n64k16` of f16, or of bf16, 16 of its 64 rows: a as above, columns 8 i + 2 t and
+/// 8 i + 2 t + 1 of rows g and g + 8 of d are d[i]. b begins at `b` in rows of 128 bytes, whose eight parts of 16 bytes
+/// change places by the row's number (PTX ISA, "128B swizzling"): 64 columns as rows and k as elements, or the other
+/// way round. That four warps ask for the same product, and wait for it, is not checked.
 RLX_UNSEEN inline void wgmma_m64n64k16(float (*d)[4], const uint32_t a[4], const unsigned char* b, bool is_bf16,
                                        bool rows_are_k, bool add, int line) {
     const uint32_t none[2] = {};

@@ -1,10 +1,10 @@
 //! Times the entries of a model: `entry MODEL DEVICE THREADS [f32|f16|bf16]`, then lines `ENTRY RUNS FOLDER` on stdin.
 //! The inputs are `FOLDER/NAME.npy`. The milliseconds of every run are answered on one line, and the outputs of the
 //! last one written to `FOLDER/out/NAME.npy`; with the word `kept` behind it inputs and outputs stay on the device, and
-//! outputs are waited for. Where RUNS is `launches`, the answer is instead what each launch of a third run took on a GPU: its label,
-//! kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that another can be
-//! timed in turns with it and both be checked against each other (benches/vision/models.py, benches/encoders/run.py,
-//! benches/cuda/encoders.py).
+//! outputs are waited for. Where RUNS is `launches`, the answer is instead what each launch of a third run took on a
+//! GPU: its label, kernel and nanoseconds, with tabs between them and between launches. A program of its own, so that
+//! another can be timed in turns with it and both be checked against each other (benches/vision/models.py,
+//! benches/encoders/run.py, benches/cuda/encoders.py).
 
 use rlx_core::runtime::device::{Copy, Memory};
 use rlx_core::runtime::session::{DeviceTensor, Session, Tensor, TensorRef};

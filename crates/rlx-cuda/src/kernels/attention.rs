@@ -76,8 +76,8 @@ const FEWEST: u64 = 16;
 /// Rows of a block of two times four warps.
 const ROWS_OF_GROUPS: u64 = 128;
 
-/// Whether queries are read by tiles: caches of f16, and heads that tensor cores have in whole steps and a thread in its
-/// registers. Rows whose number is not known yet are several.
+/// Whether queries are read by tiles: caches of f16, and heads that tensor cores have in whole steps and a thread in
+/// its registers. Rows whose number is not known yet are several.
 fn has_tiles(q: &Type, cache: &Type, head: u64) -> bool {
     let rows = q.shape.rows().ok().map(|rows| rows.as_static().unwrap_or(u64::MAX));
     let several = rows.is_some_and(|rows| rows >= FEWEST);

@@ -8,8 +8,8 @@ __device__ __forceinline__ void split(float a, float b, u32 (&to)[PARTS]) {
 #endif
 }
 
-// Where what a row sees begins and ends, and what its scores are multiplied by: more than 0, so that the largest product
-// is the largest score.
+// Where what a row sees begins and ends, and what its scores are multiplied by: more than 0, so that the largest
+// product is the largest score.
 struct Seen {
     u32 start[2], end[2];
     float factor[2];

@@ -1,6 +1,7 @@
 // Bytes on their way from memory to a block's shared memory, while its threads do something else (`cp.async.bulk`;
 // PTX ISA, "Asynchronous copy" and "mbarrier"). Places and counts are multiples of 16. A barrier counts the bytes of a
-// round; one thread begins it, any may ask for copies, all may wait. In the emulator a copy is done when it is asked for.
+// round; one thread begins it, any may ask for copies, all may wait. In the emulator a copy is done at once: what waits
+// comes behind a barrier of the block.
 #if !defined(RLX_EMULATOR) && __CUDA_ARCH__ < 900
 #error "cards before 9.0 have no bulk copies"
 #endif

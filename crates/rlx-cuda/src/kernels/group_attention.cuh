@@ -5,8 +5,8 @@
 #define VALUE_BYTES (TILE * WIDTH * 2)
 #define PANEL_BYTES (TILE * PANEL_ROW)
 
-// Scores and then weights of a tile, sums of values, the largest score and the weights' sum of the positions so far, and
-// what sums are multiplied by where a larger score has come.
+// Scores and then weights of a tile, sums of values, the largest score and the weights' sum of the positions so far,
+// and what sums are multiplied by where a larger score has come.
 struct Rows {
     u32 query[PARTS][HEAD / 16][4], weights[PARTS][TILE / 16][4];
     float scores[TILE / 8][4], sums[WIDTH / 8][4], most[2], total[2], fade[2];
@@ -69,7 +69,7 @@ __device__ __forceinline__ void round_weights(Rows& rows, const F& split) {
     }
 }
 
-// Positions from `from` to `to`, more than one. `key_at` and `value_at` say where a position's begin, `weigh` makes weights
+// Positions from `from` to `to`, one at least. `key_at` and `value_at` say where one begins, `weigh` makes weights
 // of a tile's scores, and `split` makes operands of two weights. Shared memory has two tiles of each.
 template <class T, class Keys, class Values, class Weigh, class Split>
 __device__ __forceinline__ void attend_group(Rows& rows, u8* shared, u32 from, u32 to, const Keys& key_at,

@@ -1,8 +1,8 @@
 // grouped_matmul  y[p, n] = epilogue(sum over k of x[row of p, k] * W[expert of p, n, k]) for pairs p of a row and an
 //             expert
-// shapes      x f16[ROWS, 2, K], high and low halves of each row in the order of halves.cu's ORDERED, divided by its scale
-//             f32[ROWS]    W FORMAT[EXPERTS, N, K], N a multiple of COLUMNS, K of 64    order, tiles as group_rows makes
-//             them    y f32[M TOP_K, N]
+// shapes      x f16[ROWS, 2, K], high and low halves of each row in the order of halves.cu's ORDERED, divided by its
+//             scale f32[ROWS]    W FORMAT[EXPERTS, N, K], N a multiple of COLUMNS, K of 64    order, tiles as group_rows
+//             makes them    y f32[M TOP_K, N]
 // bytes       an expert's W for each 64 of its pairs, a pair's row for each COLUMNS columns; 4*N written for a pair
 // launch      a block of four warps is a tile of 64 pairs of an expert by COLUMNS columns: 32 of a gate and of what it
 //             multiplies, or 64. Its weights come to shared memory at once, x by 64 of k
@@ -134,7 +134,8 @@ KERNEL_OF(grouped_groups, 128)(const u16* __restrict__ x, const float* __restric
         u32 m = i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
         if (m >= count) continue;
         u32 pair = order[pairs + m];
-        float scale = scales[X_ROW(pair / TOP_K, pair)], v = sums[i / 2][i % 2] * scale, u = sums[i / 2][2 + i % 2] * scale;
+        float scale = scales[X_ROW(pair / TOP_K, pair)];
+        float v = sums[i / 2][i % 2] * scale, u = sums[i / 2][2 + i % 2] * scale;
         float* at = y + size_t(pair) * N;
         u32 n = n0 + own;
 #ifdef GLU

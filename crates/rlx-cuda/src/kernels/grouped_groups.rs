@@ -1,8 +1,8 @@
-//! Products of many rows with experts by products of four warps: weights are decoded into their registers, each once for
-//! 64 pairs of a row and an expert, and x comes to shared memory.
+//! Products of many rows with experts by products of four warps: weights are decoded into their registers, each once
+//! for 64 pairs of a row and an expert, and x comes to shared memory.
 //!
-//! A layer whose experts have few pairs each reads and decodes all of its weights: 128 experts of 3 x 768 by 2,048 are 340
-//! MB of q4_k, 80 us of an H200's memory.
+//! A layer whose experts have few pairs each reads and decodes all of its weights: 128 experts of 3 x 768 by 2,048 are
+//! 340 MB of q4_k, 80 us of an H200's memory.
 
 use super::grouped_matmul::bank;
 use super::grouped_tiles::are_halves;
@@ -27,8 +27,8 @@ fn columns(banks: &[Slice]) -> u64 {
     64 / banks.len() as u64
 }
 
-/// Bytes from one row of a bank to the next, in memory and in shared memory: there rows stand 16 bytes beyond whole 128,
-/// so that eight of them meet in no bank, where each can be copied by itself.
+/// Bytes from one row of a bank to the next, in memory and in shared memory: there rows stand 16 bytes beyond whole
+/// 128, so that eight of them meet in no bank, where each can be copied by itself.
 fn strides(w: &Slice) -> Result<Option<[u64; 2]>> {
     let [_, _, k] = bank(w)?;
     Ok(w.ty.dtype.row_bytes(k).map(|bytes| {

@@ -1,6 +1,6 @@
 // Products of four warps beside each other (`wgmma`, cards of compute capability 9.0; PTX ISA, "Asynchronous warpgroup
-// level matrix instructions"): of 64 rows, 16 a warp, by 16 of k, from registers, and 16 of k by 64 columns, from shared
-// memory. They run while the threads do something else: sums and rows may be touched behind `finish_products`.
+// level matrix instructions"): of 64 rows, 16 a warp, by 16 of k, from registers, and 16 of k by 64 columns, from
+// shared memory. They run while the threads do something else: sums and rows may be touched behind `finish_products`.
 #if !defined(RLX_EMULATOR) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #error "only cards of 9.0 have products of four warps"
 #endif
@@ -19,8 +19,8 @@ typedef const u8* Columns;
 typedef u64 Columns;
 #endif
 
-// What stands in a panel from there on, as 16 of k by 64 columns: 64 rows, whose elements are k, or 16 rows of k. `row` is a
-// multiple of 8.
+// What stands in a panel from there on, as 16 of k by 64 columns: 64 rows, whose elements are k, or 16 rows of k. `row`
+// is a multiple of 8.
 __device__ __forceinline__ Columns columns_of(const u8* panel, u32 row, u32 element) {
     const u8* at = panel + row * PANEL_ROW + element * 2;
 #ifdef RLX_EMULATOR
@@ -48,8 +48,8 @@ __device__ __forceinline__ void settle(float (&)[Count][4]) {}
     asm volatile(                                                                                                      \
         "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"                                                               \
         "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                                                    \
-        " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                      \
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "                               \
+        " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                     \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "                            \
         "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n}"                                                                \
         : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), \
           "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]), \
@@ -93,7 +93,8 @@ __device__ __forceinline__ void copy_16(u8* to, const u8* from, bool is_there) {
     uint4 zero = {0, 0, 0, 0};
     *(uint4*)to = is_there ? *(const uint4*)from : zero;
 #else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place(to)), "l"(from), "r"(is_there ? 16 : 0)
+    u32 bytes = is_there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place(to)), "l"(from), "r"(bytes)
                  : "memory");
 #endif
 }
