@@ -105,7 +105,8 @@ fn auto_is_what_was_kept_and_what_the_environment_names() {
     let kept = serde_json::json!({
         "devices": [timed("webgpu", "a card that is gone", 9.0), timed("cpu", adapter, 1.0)],
     });
-    let key = format!("rlx {}, threads usual, adapter any", env!("CARGO_PKG_VERSION"));
+    let version = env!("CARGO_PKG_VERSION");
+    let key = format!("rlx {version}, 16 layers, threads usual, adapter any");
     let file = serde_json::json!({ key: kept.to_string() });
     std::fs::write(dir.join("auto.json"), file.to_string()).unwrap();
     let (code, stdout, stderr) = asked("");
