@@ -244,8 +244,8 @@ impl Cuda {
             function.ok_or_else(|| missing("function", launch.function))?;
         if launch.shared > 0 {
             use sys::CUfunction_attribute_enum as of;
-            // More than 48 KiB want to be asked for; and a processor that gives them all it has, in place of a cache,
-            // has room for several blocks.
+            // A block gets more than 48 KiB only where they are asked for. A processor's cache and its shared memory
+            // are one: as shared memory alone it has room for several such blocks.
             for (attribute, value) in [
                 (of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared as i32),
                 (of::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100),

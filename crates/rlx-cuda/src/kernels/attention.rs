@@ -61,7 +61,7 @@ pub(super) fn takes(op: &Op, operands: &[&Type], target: &Target) -> Taken {
     if op.half && (target.name == ROCM || !has_tiles(q, keys, op.head_dim as u64)) {
         let kernel = "its kernel rounds queries to 11 bits";
         return Err(format!(
-            "{kernel} on NVIDIA's cards alone, with {FEWEST} rows or more, caches of f16, and heads of 16, 32, .. 128"
+            "{kernel} on NVIDIA's cards alone, with {FEWEST} rows or more, caches of f16, and heads of whole 16 up to 128"
         ));
     }
     match op.head_dim <= WIDEST {

@@ -1,6 +1,7 @@
 // The two rows of queries that a thread has, 8 apart, as products of 16 by 16 take them: PARTS halves of each number.
-// Two floats as halves, the first one low; where there are two parts, also what those leave.
 #ifdef HAS_HALVES
+
+// Two floats as halves, the first one low; where there are two parts, also what those leave.
 __device__ __forceinline__ void split(float a, float b, u32 (&to)[PARTS]) {
     to[0] = halves_of(a, b);
 #if PARTS == 2

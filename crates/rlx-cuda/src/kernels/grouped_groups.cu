@@ -8,13 +8,14 @@
 //             multiplies, or 64. Its weights come to shared memory at once, x by 64 of k
 // numerics    as grouped_halves.cu; sums of 64 of k are added up in f32
 #define X_PANEL (64 * PANEL_ROW)
-// A warp's sixteen rows of a product: eight columns of the gate and the same of what it multiplies, or sixteen columns.
+// A warp's sixteen rows of a product: eight columns of the gate and the same eight of the bank that it multiplies, or
+// sixteen columns.
 #ifdef GLU
 #define OF_A_WARP 8
 #else
 #define OF_A_WARP 16
 #define UP_FORMAT FORMAT
-#define UP_STRIDE STRIDE
+#define UP_ROW_BYTES 0u
 #endif
 
 // COLUMNS rows of a matrix, `stride` bytes apart. All threads ask, each for its own.
@@ -66,7 +67,7 @@ KERNEL_OF(grouped_groups, 128)(const u16* __restrict__ x, const float* __restric
     u32 n0 = blockIdx.x * COLUMNS;
     size_t first = size_t(expert) * N + n0;
     __syncthreads();
-    if (threadIdx.x == 0) begin_round(&arrived, COLUMNS * (ROW_BYTES + ALL_UP_BYTES));
+    if (threadIdx.x == 0) begin_round(&arrived, COLUMNS * (ROW_BYTES + UP_ROW_BYTES));
     bring_rows<ROW_BYTES>(weights, STRIDE, w + first * ROW_BYTES, &arrived);
 #ifdef GLU
     bring_rows<UP_ROW_BYTES>(ups, UP_STRIDE, up + first * UP_ROW_BYTES, &arrived);

@@ -4,23 +4,17 @@
 //! A layer whose experts have few pairs each reads and decodes all of its weights: 128 experts of 3 x 768 by 2,048 are
 //! 340 MB of q4_k, 80 us of an H200's memory.
 
-use super::grouped_matmul::bank;
+use super::grouped_matmul::{bank, banks};
 use super::grouped_tiles::are_halves;
 use super::stream::{RING, are_aligned};
 use super::{Context, Emit, Kernel, word};
 use crate::driver::cuda::texts::{BULK_COPIES, WARPGROUPS};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{GroupedEpilogue, GroupedMatMul};
+use rlx_core::ops::GroupedMatMul;
 
 /// Bytes of x in shared memory: two steps of 64 rows by 64 elements, each two halves.
 const X_BYTES: u64 = 4 * 64 * 128;
-
-/// The banks of a product: a gate comes with what it multiplies.
-fn banks<'a>(step: &'a Step, op: &GroupedMatMul, i: usize) -> &'a [Slice] {
-    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
-    &step.operands[op.parts().banks + i..][..if is_glu { 2 } else { 1 }]
-}
 
 /// Columns of a block.
 fn columns(banks: &[Slice]) -> u64 {
@@ -86,13 +80,10 @@ pub(super) fn kernel(
     emit.line(WARPGROUPS);
     emit.size("COLUMNS", columns(banks))?;
     emit.size("SHARED", shared)?;
-    let mut others = 0;
     for (w, name) in banks.iter().zip(["STRIDE", "UP_STRIDE"]) {
-        let [bytes, stride] = strides(w)?.ok_or_else(lacks)?;
+        let [_, stride] = strides(w)?.ok_or_else(lacks)?;
         emit.size(name, stride)?;
-        others = if name == "STRIDE" { 0 } else { bytes };
     }
-    emit.size("ALL_UP_BYTES", others)?;
     let text = concat!(
         include_str!("halves_tile.cuh"),
         include_str!("bulk.cuh"),
@@ -100,5 +91,5 @@ pub(super) fn kernel(
         include_str!("grouped_groups.cu")
     );
     let kernel = emit.kernel("grouped_groups", text, [n / columns(banks), most, 1], 128)?;
-    Ok(Kernel { shared: word(shared)?, ..kernel.alone() })
+    Ok(Kernel { shared: word(shared)?, ..kernel })
 }

@@ -38,6 +38,15 @@ pub(super) fn bank(slice: &Slice) -> Result<[u64; 3]> {
     dims.as_slice().try_into().map_err(|_| rlx_core::Error::internal("a bank has three axes"))
 }
 
+/// The banks of product `i`: a gate comes with the bank that it multiplies.
+pub(super) fn banks<'a>(step: &'a Step, op: &GroupedMatMul, i: usize) -> &'a [Slice] {
+    &step.operands[op.parts().banks + i..][..if is_glu(op) { 2 } else { 1 }]
+}
+
+fn is_glu(op: &GroupedMatMul) -> bool {
+    matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..))
+}
+
 /// The fewest rows that are multiplied by tiles; each expert has one of them on average, at least.
 const ROWS: u64 = 16;
 /// Experts whose pairs are counted in shared memory.
@@ -94,7 +103,7 @@ pub(super) fn products(
     let [experts, n, k] = bank(w)?;
     emit.argument(w)?;
     emit.weights("", w.ty.dtype, k)?;
-    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
+    let is_glu = is_glu(op);
     if is_glu {
         let up = &step.operands[parts.banks + 1];
         emit.argument(up)?;
@@ -163,9 +172,8 @@ fn ring(step: &Step, cx: &Context<'_>, op: &GroupedMatMul, i: usize) -> Result<O
     if !cx.card.bulk_copies || rows != 1 || !are_aligned(&step.operands, step, cx)? {
         return Ok(None);
     }
-    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
     let (mut matrices, mut length) = (Vec::new(), 0);
-    for w in &step.operands[parts.banks + i..][..if is_glu { 2 } else { 1 }] {
+    for w in banks(step, op, i) {
         let [_, n, k] = bank(w)?;
         let Some(bytes) = w.ty.dtype.row_bytes(k) else { return Ok(None) };
         // An expert begins where the one before it ends.

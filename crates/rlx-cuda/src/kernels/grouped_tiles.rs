@@ -5,12 +5,12 @@
 //! for the decoding of their weights, three instructions or so for each.
 
 use super::grouped_groups;
-use super::grouped_matmul::{bank, products, residual};
+use super::grouped_matmul::{bank, banks, products, residual};
 use super::library::{self, Scratch};
 use super::{Argument, Context, Kernel, mismatch};
 use rlx_core::Result;
 use rlx_core::ir::lir::{Slice, Step};
-use rlx_core::ops::{GroupedEpilogue, GroupedMatMul, Op};
+use rlx_core::ops::{GroupedMatMul, Op};
 use rlx_core::types::DType;
 
 /// Rows of a tile.
@@ -77,7 +77,8 @@ pub(super) fn of_tiles(
     let grid = [n.div_ceil(TILE), groups.most, 1];
     let mut kernels = Vec::new();
     let mut emit = cx.emit(step);
-    let (entry, text) = if whole && are_halves(step, op, i) {
+    let halves = whole && are_halves(step, op, i);
+    if halves {
         // The rows of x are halves for all banks alike.
         let [of_x, scales] = match groups.halves {
             Some(halves) => halves,
@@ -98,27 +99,27 @@ pub(super) fn of_tiles(
             }
         };
         emit.arguments.extend([of_x, scales]);
-        (
-            "grouped_halves",
-            concat!(include_str!("halves_tile.cuh"), include_str!("grouped_halves.cu")),
-        )
     } else {
         emit.define("WIDE_ROWS", u8::from(whole));
         emit.argument(x)?;
+    }
+    products(&mut emit, step, op, i)?;
+    emit.arguments.extend([groups.order, groups.tiles, own]);
+    let tiles = if groups.by_groups {
+        grouped_groups::kernel(emit, step, op, (i, n, groups.most))?
+    } else if halves {
+        let text = concat!(include_str!("halves_tile.cuh"), include_str!("grouped_halves.cu"));
+        emit.kernel("grouped_halves", text, grid, 256)?
+    } else {
         let text = concat!(
             include_str!("tf32.cuh"),
             include_str!("tile_sums.cuh"),
             include_str!("tile_fetch.cuh"),
             include_str!("grouped_tile.cu")
         );
-        ("grouped_tile", text)
+        emit.kernel("grouped_tile", text, grid, 256)?
     };
-    products(&mut emit, step, op, i)?;
-    emit.arguments.extend([groups.order, groups.tiles, own]);
-    let tiles = match groups.by_groups {
-        true => grouped_groups::kernel(emit, step, op, (i, n, groups.most))?,
-        false => emit.kernel(entry, text, grid, 256)?.alone(),
-    };
+    let tiles = tiles.alone();
     kernels.push(Kernel { scratch: scratch.bytes(), ..tiles });
     if let Some(at) = parts.shares {
         let mut emit = cx.emit(step);
@@ -139,8 +140,6 @@ pub(super) fn of_tiles(
 
 /// Whether a bank's weights are halves, or are rounded to them: packed ones are, as for the library.
 pub(super) fn are_halves(step: &Step, op: &GroupedMatMul, i: usize) -> bool {
-    let is_glu = matches!(op.epilogue, GroupedEpilogue::Glu(_) | GroupedEpilogue::LimitedGlu(..));
-    let banks = &step.operands[op.parts().banks + i..][..if is_glu { 2 } else { 1 }];
     let fits = |dtype: DType| dtype == DType::F16 || dtype.is_block();
-    banks.iter().all(|w| fits(w.ty.dtype))
+    banks(step, op, i).iter().all(|w| fits(w.ty.dtype))
 }

@@ -1,8 +1,8 @@
 // halves      h[m, k] + l[m, k] / 2048 = x[m, k] / scales[m]: halves of each row of x, which one product of f16 takes
 // shapes      x T[M, K]    halves f16[PARTS M, K], h before l, or f16[M, JOINED K], where a row has JOINED of its parts
-//             side by side, l as it is    scales f32[M], powers of two. ORDERED: of 32 elements beside each other those
-//             that a lane of products by registers has, a run of eight, are its columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9
-//             of two steps of 16
+//             side by side, l as it is    scales f32[M], powers of two. ORDERED: of 32 elements those from 8 t on stand
+//             at 2 t, 2 t + 1, 2 t + 8 and 2 t + 9 of the first 16 places, then of the others, where a product reads
+//             what lane t has: weights that it decoded as a run of eight
 // bytes       sizeof(T)*M*K read (twice, once from a cache), 2*PARTS*M*K written
 // launch      a block of THREADS threads is a row
 // numerics    the largest of a row is below 2^15, so that h is no infinity. Two parts leave less than 2^-22 of x, one

@@ -19,8 +19,8 @@ typedef const u8* Columns;
 typedef u64 Columns;
 #endif
 
-// What stands in a panel from there on, as 16 of k by 64 columns: 64 rows, whose elements are k, or 16 rows of k. `row`
-// is a multiple of 8.
+// The second operand of a product, 16 of k by 64 columns: from this place of a panel on 64 rows, of which 16 elements
+// are k, or 16 rows, which are k. `row` is a multiple of 8.
 __device__ __forceinline__ Columns columns_of(const u8* panel, u32 row, u32 element) {
     const u8* at = panel + row * PANEL_ROW + element * 2;
 #ifdef RLX_EMULATOR

@@ -10,6 +10,7 @@ use crate::reference::{Run, View, arity};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::convert::identity;
 use core::ops::Range;
 
 impl Run for Attention {
@@ -83,7 +84,7 @@ fn one(op: &Attention, q: &[f64], k: &[f64], v: &[f64], sink: Option<f64>, y: &m
     scores.extend(sink);
     let nothing = vec![0.0; q.len()];
     let values = |j: usize| v.get(j * q.len()..(j + 1) * q.len()).unwrap_or(&nothing);
-    weighted(&scores, if op.half { rounded_to_half } else { f64::from }, values, y);
+    weighted(&scores, if op.half { rounded_to_half } else { identity }, values, y);
 }
 
 /// A weight as an f16 has it.

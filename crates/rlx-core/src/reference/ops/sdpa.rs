@@ -7,6 +7,7 @@ use crate::reference::view::{dot, scalar_bytes};
 use crate::reference::{Run, View, arity};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::convert::identity;
 
 impl Run for Sdpa {
     fn run(&self, operands: &[View<'_>]) -> Result<Vec<Vec<u8>>> {
@@ -57,7 +58,7 @@ impl Run for Sdpa {
                     let scores: Vec<f64> = scores.collect();
                     let value = |j: usize| row(b, j, h / group, s_k, self.kv_heads) * width;
                     let out = &mut y[at * width..][..width];
-                    weighted(&scores, f64::from, |j| &v_all[value(j)..][..width], out);
+                    weighted(&scores, identity, |j| &v_all[value(j)..][..width], out);
                 }
             }
         }
